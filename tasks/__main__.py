@@ -1,0 +1,230 @@
+"""``python -m tasks``: run stages and pipelines, see what would happen, and look at what was made.
+
+python -m tasks plan dags/lifecycle.yaml --set dedup.threshold=0.7
+python -m tasks run  dags/lifecycle.yaml --only dedup
+python -m tasks list
+python -m tasks show dags/lifecycle.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tasks.core import tracking
+from tasks.core.artifact import find, newest
+from tasks.core.config import plain, validated
+from tasks.core.errors import ConfigError, HeadraceError
+from tasks.core.pipeline import Pipeline, load, near
+from tasks.core.plan import plan
+from tasks.core.runner import Outcome, Spec, explain_failure, run, terminated_as_try_again
+from tasks.core.stage import config_type_of, signature_of, stage_names
+from tasks.core.stage import load as load_stage
+from tasks.core.store import VAR, open_store
+from tasks.core.tracking import RunContext
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, dispatch, and turn every error into its exit code."""
+    options = parser().parse_args(arguments)
+    os.environ.setdefault("MLFLOW_TRACKING_URI", tracking.tracking_uri())
+    try:
+        with terminated_as_try_again():
+            return int(options.action(options))
+    except Explained as error:
+        return error.exit_code
+    except HeadraceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        if error.next_step:
+            print(f"next step: {error.next_step}", file=sys.stderr)
+        return error.exit_code
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m tasks", description="Stages of a language model's life.")
+    verbs = top.add_subparsers(required=True, metavar="VERB")
+    for name, action, text in (
+        ("run", do_run, "run a pipeline here, or one stage from a spec"),
+        ("plan", do_plan, "say what would run, and why, without running it"),
+        ("show", do_show, "what a pipeline made, or one artifact"),
+        ("list", do_list, "the stages there are, and what the store holds of each"),
+        ("pin", do_pin, "resolve what may change to digests and open the MLflow run (for DAGs)"),
+        ("close", do_close, "close the MLflow run (for DAGs)"),
+    ):
+        verb = verbs.add_parser(name, help=text, description=text)
+        verb.set_defaults(action=action)
+        verb.add_argument("--store", help="where artifacts live (default: HEADRACE_STORE, else var/store)")
+        if name in ("run", "plan", "show"):
+            verb.add_argument("target", help="a pipeline's YAML, a stage (run --spec), or an artifact's URI (show)")
+            verb.add_argument("--set", action="append", default=[], metavar="STAGE.KNOB=VALUE", help="change a knob")
+        if name in ("run", "plan"):
+            verb.add_argument("--force", action="append", default=[], metavar="STAGE", help="make it again")
+        if name == "run":
+            verb.add_argument("--only", metavar="STAGE", help="stop after this stage")
+        if name in ("run", "pin", "close"):
+            verb.add_argument("--spec", help="JSON file with the resolved request; - reads it from standard input")
+    return top
+
+
+def do_run(options: argparse.Namespace) -> int:
+    if options.spec:
+        request = read_json(options.spec)
+        spec = Spec(**{**request_without_outcome(request), "run": RunContext(**request.get("run", {}))})
+        write_outcome(request, asdict(run_explained(spec, options.store)))
+        return 0
+    pipeline = load(Path(options.target), options.set)
+    check_names([*options.force, *filter(None, [options.only])], pipeline)
+    run_pipeline(pipeline, options)
+    return 0
+
+
+def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
+    """Every stage in order in this process, tracked as one run; what Airflow does with a process per stage."""
+    run_id = f"cli__{datetime.now(UTC).isoformat(timespec='seconds')}"
+    parent = tracking.open_parent(pipeline.name, run_id)
+    context = RunContext(pipeline=pipeline.name, run_id=run_id, mlflow_run_id=parent["mlflow_run_id"])
+    outcomes: dict[str, Outcome] = {}
+    status = "FAILED"
+    try:
+        for name, wiring in pipeline.wiring.items():
+            inputs = {one: outcomes[source].uri for one, source in wiring.items()}
+            config = plain(pipeline.configs[name])
+            spec = Spec(stage=name, config=config, inputs=inputs, force=name in options.force, run=context)
+            outcomes[name] = run_explained(spec, options.store)
+            if name == options.only:
+                break
+        status = "FINISHED"
+    finally:
+        tracking.close(context, status, [asdict(one) for one in outcomes.values() if one.cached])
+
+
+def run_explained(spec: Spec, root: str | None) -> Outcome:
+    """Run a stage; when it fails, the last five lines say what, why, on what, what next, and how to see it again."""
+    try:
+        return run(spec, open_store(root))
+    except Exception as error:
+        if not isinstance(error, HeadraceError):
+            traceback.print_exc()
+        print("\n".join(explain_failure(error, spec, command_for(spec))), file=sys.stderr, flush=True)
+        raise Explained(error) from error
+
+
+class Explained(Exception):  # noqa: N818 (not an error of its own: it carries one that was already told)
+    """A failure whose five lines are on the screen already."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code if isinstance(error, HeadraceError) else 1
+
+
+def command_for(spec: Spec) -> str:
+    """Save a spec under its digest and give the command that runs exactly it."""
+    text = json.dumps(asdict(spec), ensure_ascii=False, indent=1)
+    path = VAR / "specs" / f"{spec.stage}-{sha256(text.encode()).hexdigest()[:12]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    with contextlib.suppress(ValueError):
+        path = path.relative_to(Path.cwd())
+    return f"{shlex.quote(sys.executable)} -m tasks run {spec.stage} --spec {shlex.quote(str(path))}"
+
+
+def do_plan(options: argparse.Namespace) -> int:
+    pipeline = load(Path(options.target), options.set)
+    check_names(options.force, pipeline)
+    for step in plan(pipeline, open_store(options.store), options.force):
+        print(f"{step.stage:<12} {step.fate:<9} {step.reason}")
+    return 0
+
+
+def do_show(options: argparse.Namespace) -> int:
+    store = open_store(options.store)
+    if options.target.endswith((".yaml", ".py")):
+        from tasks import summary
+
+        summary.show(load(Path(options.target), options.set), store)
+        return 0
+    found = find(store, options.target)
+    print(found.record.to_json().decode())
+    return 0
+
+
+def do_list(options: argparse.Namespace) -> int:
+    store = open_store(options.store)
+    for name in stage_names():
+        signature = signature_of(name)
+        artifacts = [found for path in store.artifacts(name) if (found := newest(store, path))]
+        print(f"{name:<12} reads {', '.join(signature.inputs) or '-':<28} {len(artifacts)} artifacts in {store.root}")
+        for one in sorted(artifacts, key=lambda one: one.record.made["at"]):
+            print(f"  {one.record.made['at']}  {one.uri}")
+    return 0
+
+
+def do_pin(options: argparse.Namespace) -> int:
+    request = read_json(options.spec or "-")
+    fingerprints = {}
+    for name, values in request["configs"].items():
+        if signature_of(name).has_fingerprint:
+            fingerprints[name] = load_stage(name).fingerprint(validated(config_type_of(name), values, stage=name))
+    write_outcome(
+        request, {"fingerprints": fingerprints, **tracking.open_parent(request["pipeline"], request["run_id"])}
+    )
+    return 0
+
+
+def do_close(options: argparse.Namespace) -> int:
+    request = read_json(options.spec or "-")
+    cached = [one for one in request.get("outcomes", []) if one.get("cached")]
+    tracking.close(RunContext(**request["run"]), request["status"], cached)
+    return 0
+
+
+def check_names(names: Sequence[str], pipeline: Pipeline) -> None:
+    """Refuse a stage that the pipeline does not have."""
+    known = list(pipeline.wiring)
+    wrong = [f"{name}: no such stage in this pipeline{near(name, known)}" for name in names if name not in known]
+    if wrong:
+        raise ConfigError("the command names stages that are not there", wrong)
+
+
+def request_without_outcome(request: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a spec; where the outcome goes is between the caller and the command line."""
+    return {name: value for name, value in request.items() if name != "outcome"}
+
+
+def read_json(source: str) -> dict[str, Any]:
+    """A JSON object from a file or, for ``-``, from standard input."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+        value = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the spec {source} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"the spec {source} must be a JSON object")
+    return value
+
+
+def write_outcome(request: dict[str, Any], outcome: dict[str, Any]) -> None:
+    """Where the caller asked for it, else on standard output."""
+    text = json.dumps(outcome, ensure_ascii=False)
+    if "outcome" not in request:
+        print(text)
+        return
+    path = Path(request["outcome"])
+    private = path.with_suffix(".part")
+    private.write_text(text, "utf-8")
+    private.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

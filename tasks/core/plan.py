@@ -1,0 +1,120 @@
+"""What would happen, before anything does: cached, will run because X changed from a to b, or waits for Y."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tasks.core import stage
+from tasks.core.artifact import Artifact, Identity, altered, newest
+from tasks.core.config import identity_of, shortened
+from tasks.core.pipeline import Pipeline
+from tasks.core.store import Store
+
+
+@dataclass(frozen=True)
+class Step:
+    """The fate of one stage."""
+
+    stage: str
+    fate: str
+    """``cached``, ``will run`` or ``waits for``."""
+    reason: str
+
+
+def plan(pipeline: Pipeline, store: Store, force: Iterable[str] = ()) -> list[Step]:
+    """Foretell every stage of a pipeline from its knobs, the records and the world as it is now."""
+    steps: list[Step] = []
+    known: dict[str, Artifact | None] = {}
+    for name, wiring in pipeline.wiring.items():
+        step, known[name] = foretell(
+            pipeline, store, name, {one: known[source] for one, source in wiring.items()}, force
+        )
+        steps.append(step)
+    return steps
+
+
+def foretell(
+    pipeline: Pipeline, store: Store, name: str, inputs: Mapping[str, Artifact | None], force: Iterable[str]
+) -> tuple[Step, Artifact | None]:
+    """One stage's fate, and its artifact if that is already known."""
+    unknown = [pipeline.wiring[name][one] for one, artifact in inputs.items() if artifact is None]
+    if unknown:
+        return Step(name, "waits for", ", ".join(dict.fromkeys(unknown))), None
+    signature = stage.signature_of(name)
+    config = pipeline.configs[name]
+    seen = stage.load(name).fingerprint(config) if signature.has_fingerprint else None
+    digests = {one: artifact.record.content_digest for one, artifact in inputs.items() if artifact}
+    identity = Identity(name, signature.version, identity_of(config), digests, seen)
+    found = newest(store, store.artifact(name, identity.key))
+    if name in force:
+        return Step(name, "will run", "because it is forced"), None
+    if not signature.cached:
+        return Step(name, "will run", "because it is a check and never cached"), found
+    if found is not None and not altered(found):
+        return Step(name, "cached", f"made {found.record.made['at']}"), found
+    return Step(name, "will run", why(store, identity)), None
+
+
+def why(store: Store, identity: Identity) -> str:
+    """Why a stage will run: what differs from the nearest artifact there is, as ``because X changed from a to b``."""
+    if not stage.signature_of(identity.stage).cached:
+        return "will run because it is a check and never cached"
+    found = newest(store, store.artifact(identity.stage, identity.key))
+    if found is not None and (lost := altered(found)):
+        return f"because {', '.join(lost)}"
+    others = [one for path in store.artifacts(identity.stage) if (one := newest(store, path)) is not None]
+    if not others:
+        return "because it was never made in this store"
+    nearest = min(others, key=lambda one: (len(list(differences(one.record.identity, identity))), _age(one)))
+    changed = [
+        f"{name} changed from {old} to {new}" for name, old, new in differences(nearest.record.identity, identity)
+    ]
+    return "because " + "; ".join(changed[:4]) + (f"; and {len(changed) - 4} more" if len(changed) > 4 else "")
+
+
+def _age(artifact: Artifact) -> list[int]:
+    """Sorts the newest first: the characters of its ISO time, negated."""
+    return [-ord(character) for character in artifact.record.made["at"]]
+
+
+def differences(old: Identity, new: Identity) -> Iterator[tuple[str, str, str]]:
+    """Each leaf in which two identities differ: its name as the user knows it, the old value, the new value."""
+    before, after = dict(leaves(asdict(old))), dict(leaves(asdict(new)))
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield spoken(new.stage, name), _shown(before, name), _shown(after, name)
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested mappings and lists with dotted names."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from leaves(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple) and any(isinstance(one, dict | list) for one in value):
+        for place, inner in enumerate(value):
+            label = inner[0] if isinstance(inner, list) and inner and isinstance(inner[0], str) else place
+            yield from leaves(inner, f"{name}[{label}]")
+    else:
+        yield name, value
+
+
+def spoken(stage_name: str, leaf: str) -> str:
+    """A leaf's name as the user knows it: ``knobs.threshold`` of dedup is ``dedup.threshold``."""
+    kind, _, rest = leaf.partition(".")
+    return {
+        "knobs": f"{stage_name}.{rest}",
+        "inputs": f"input {rest}",
+        "fingerprint": f"source {rest}",
+        "version": "the stage's VERSION",
+    }.get(kind, leaf)
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    if name not in values:
+        return "nothing"
+    value = values[name]
+    if isinstance(value, str) and len(value) == 64:
+        return value[:8]
+    return shortened(value)

@@ -1,0 +1,264 @@
+"""Runs one stage: finds its artifact or makes it, and publishes it whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.core import events, provenance, stage, workspace
+from tasks.core.artifact import (
+    Artifact,
+    Identity,
+    Record,
+    altered,
+    content_digest,
+    files_of,
+    find,
+    newest,
+    publish,
+)
+from tasks.core.config import Config, identity_of, numbers_of, plain, validated
+from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain
+from tasks.core.plan import why
+from tasks.core.sinks import ConsoleSink, MeasuredSink
+from tasks.core.store import Store, local, sync_tree
+from tasks.core.tracking import RunContext, Tracker
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """One request to run a stage, complete: no file that another machine may lack is needed to understand it."""
+
+    stage: str
+    config: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    """URI of the artifact for each input."""
+    force: bool = False
+    """Make the artifact again even if there is one."""
+    fingerprint: dict[str, Any] | None = None
+    """What pin saw; the stage must still see the same."""
+    run: RunContext = field(default_factory=RunContext)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a :class:`Spec`; what a DAG hands from task to task."""
+
+    stage: str
+    uri: str
+    cached: bool
+    reason: str
+    """Why it was cached, or why it ran."""
+    result: dict[str, Any]
+    content_digest: str
+    seconds: float
+    mlflow_run_id: str = ""
+    mlflow_url: str = ""
+
+
+def run(spec: Spec, store: Store) -> Outcome:
+    """Run a stage unless its artifact is there.
+
+    Raises:
+        ConfigError: the spec cannot be understood; nothing was done.
+        DataError: the data or a gate refused.
+        ServiceError: the disk is full, a service is missing.
+        TryAgain: interrupted; the same spec continues.
+    """
+    started = time.monotonic()
+    config = validated(stage.config_type_of(spec.stage), spec.config, stage=spec.stage)
+    inputs = find_inputs(spec, store)
+    identity = identity_for(spec, config, inputs)
+    if spec.force or not stage.signature_of(spec.stage).cached:
+        return make(spec, store, config, inputs, identity, started)
+    if (found := usable(store, identity)) is None:
+        with store.locked(identity.stage, identity.key) as waited:
+            found = usable(store, identity) if waited else None
+            if found is None:
+                return make(spec, store, config, inputs, identity, started)
+    return cached_outcome(found, started)
+
+
+def find_inputs(spec: Spec, store: Store) -> dict[str, Artifact]:
+    """The artifacts a spec names, in the order of the stage's signature.
+
+    Raises:
+        ConfigError: when the names are not those of the signature.
+        DataError: when one is missing or damaged.
+    """
+    wanted = stage.signature_of(spec.stage).inputs
+    if set(wanted) != set(spec.inputs):
+        given = ", ".join(sorted(spec.inputs)) or "none"
+        raise ConfigError(f"stage {spec.stage} reads {', '.join(wanted) or 'no input'}; given: {given}")
+    return {name: find(store, spec.inputs[name]) for name in wanted}
+
+
+def identity_for(spec: Spec, config: Config, inputs: Mapping[str, Artifact]) -> Identity:
+    """All that decides what the stage will make.
+
+    Raises:
+        DataError: when the world outside is no longer what pin saw.
+    """
+    signature = stage.signature_of(spec.stage)
+    seen: dict[str, Any] | None = stage.load(spec.stage).fingerprint(config) if signature.has_fingerprint else None
+    if seen is not None and spec.fingerprint is not None and seen != spec.fingerprint:
+        changed = [name for name in {**seen, **spec.fingerprint} if seen.get(name) != spec.fingerprint.get(name)]
+        raise DataError(
+            f"changed since this run was pinned: {', '.join(changed)}",
+            subject=", ".join(changed),
+            next_step="trigger the DAG again, so that all its tasks see the same data",
+        )
+    digests = {name: one.record.content_digest for name, one in inputs.items()}
+    return Identity(spec.stage, signature.version, identity_of(config), digests, seen)
+
+
+def usable(store: Store, identity: Identity) -> Artifact | None:
+    """The artifact of a key if it is there and whole."""
+    found = newest(store, store.artifact(identity.stage, identity.key))
+    if found is not None and (lost := altered(found)):
+        say(f"{identity.stage}: made again, because {', '.join(lost)}")
+        return None
+    return found
+
+
+def cached_outcome(found: Artifact, started: float) -> Outcome:
+    """An outcome that was there before."""
+    record = found.record
+    reason = f"cached: made {record.made['at']} from the same code version, knobs and inputs; --force makes it again"
+    say(f"{record.identity.stage}: {reason}")
+    return outcome_of(found, cached=True, reason=reason, started=started)
+
+
+def outcome_of(artifact: Artifact, *, cached: bool, reason: str, started: float) -> Outcome:
+    record = artifact.record
+    return Outcome(
+        stage=record.identity.stage,
+        uri=artifact.uri,
+        cached=cached,
+        reason=reason,
+        result=record.result,
+        content_digest=record.content_digest,
+        seconds=round(time.monotonic() - started, 2),
+        mlflow_run_id=record.made["mlflow_run_id"],
+        mlflow_url=record.made["mlflow_url"],
+    )
+
+
+def make(
+    spec: Spec,
+    store: Store,
+    config: Config,
+    inputs: Mapping[str, Artifact],
+    identity: Identity,
+    started: float,
+) -> Outcome:
+    """Run the stage in an attempt of its own, publish it, and clean up whatever happens."""
+    forced = spec.force or not stage.signature_of(spec.stage).cached
+    reason = "forced" if spec.force else why(store, identity)
+    say(f"{spec.stage}: {reason}")
+    before = newest(store, store.artifact(identity.stage, identity.key))
+    attempt = store.new_attempt(identity.stage, identity.key)
+    try:
+        with tracked(spec, config, identity) as (tracker, measured), disk_errors(store):
+            result = run_in_workspace(spec, store, config, inputs, identity, attempt)
+            sync_tree(attempt)
+            files = files_of(attempt)
+            record = Record(
+                identity=identity,
+                attempt=attempt.name,
+                content_digest=content_digest(attempt, files),
+                files=files,
+                result=numbers_of(result),
+                measured={**measured.values, "seconds": round(time.monotonic() - started, 2)},
+                config=plain(config),
+                inputs=dict(spec.inputs),
+                made={**provenance.describe(), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
+            )
+            tracker.result(record.result)
+            found = publish(store, record, after=before.number if before else 0, adopt=not forced)
+    except BaseException:
+        store.discard(attempt)
+        raise
+    store.discard(store.workspace(identity.stage, identity.key))
+    if found.record.attempt != record.attempt:
+        reason = "another run published the same artifact first; its artifact was taken"
+    say(f"{spec.stage}: done in {time.monotonic() - started:.1f} s -> {found.uri}")
+    return outcome_of(found, cached=False, reason=reason, started=started)
+
+
+def run_in_workspace(
+    spec: Spec, store: Store, config: Config, inputs: Mapping[str, Artifact], identity: Identity, attempt: Any
+) -> Any:
+    module = stage.load(spec.stage)
+    with workspace.bound(local(store.workspace(identity.stage, identity.key))):
+        return module.run(config, **{name: one.path for name, one in inputs.items()}, out=attempt)
+
+
+@contextmanager
+def tracked(spec: Spec, config: Config, identity: Identity) -> Iterator[tuple[Tracker, MeasuredSink]]:
+    """Everybody who listens to the stage, for the time of a block; a failure is told to them too."""
+    measured = MeasuredSink()
+    with ExitStack() as stack:
+        tracker = stack.enter_context(Tracker(spec.run, spec.stage, plain(config), {"headrace.key": identity.key}))
+        console = stack.enter_context(ConsoleSink(spec.stage))
+        stack.enter_context(events.listening(console, measured, tracker))
+        yield tracker, measured
+
+
+@contextmanager
+def disk_errors(store: Store) -> Iterator[None]:
+    """Say a full or read-only disk as what it is: a service that is missing, worth a retry later."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise ServiceError(
+            f"the disk cannot take the artifact: {error}",
+            subject=str(error.filename or store.root),
+            next_step=f"free space under {store.root}, then run the same command; nothing was published",
+        ) from error
+
+
+@contextmanager
+def terminated_as_try_again() -> Iterator[None]:
+    """Turn SIGTERM into :class:`TryAgain`, so that a stage's cleanup runs. For the main thread of a process."""
+
+    def stop(signum: int, _frame: Any) -> None:
+        raise TryAgain(f"stopped by {signal.Signals(signum).name}", next_step="run the same command; it continues")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def say(line: str) -> None:
+    """One line for the person who watches."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def explain_failure(error: BaseException, spec: Spec, command: str) -> list[str]:
+    """The last five lines of a failed stage: what failed, why, on what, what to do, and how to see it again."""
+    if isinstance(error, HeadraceError):
+        cause, subject, next_step = str(error), error.subject, error.next_step
+    else:
+        cause, subject, next_step = f"{type(error).__name__}: {error}", "", ""
+    subject = subject or ", ".join(f"{name}={uri}" for name, uri in spec.inputs.items()) or "none"
+    next_step = next_step or "read the traceback above; this is a fault of the stage"
+    one_line = {"stage": spec.stage, "cause": cause, "input": subject, "next step": next_step, "reproduce": command}
+    return [f"{name}: {' · '.join(str(text).split(os.linesep))}" for name, text in one_line.items()]

@@ -1,0 +1,121 @@
+"""The stage contract, and how a stage is found by name.
+
+A stage is a folder ``tasks/<stage>/`` with two modules:
+
+``config.py``
+    One subclass of :class:`~tasks.core.config.Config`. Light imports only: Airflow reads it while parsing DAGs.
+``stage.py``
+    ``VERSION: int``, raised when the same configuration would now make something else, and ``run(config,
+    <inputs>, *, out) -> Result``: the parameters between ``config`` and ``out`` are the stage's inputs, each the
+    path of an artifact; ``out`` is an empty folder; the result is a frozen dataclass of numbers and short texts.
+    Optionally ``fingerprint(config) -> dict``, what the stage sees outside the store (a function of ``stage.py``
+    itself), and ``CACHED = False`` for a check that must run each time.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import tasks
+from tasks.core.config import Config
+from tasks.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What can be known of a stage from its text alone, without importing what it works with."""
+
+    name: str
+    version: int
+    inputs: tuple[str, ...]
+    """Names of the artifacts it reads."""
+    has_fingerprint: bool
+    """Whether it looks at the world outside the store."""
+    cached: bool
+    """False for a check that must run each time."""
+
+
+def stage_files() -> dict[str, Path]:
+    """The ``stage.py`` of every stage there is, by name: a folder of the package ``tasks`` that has one."""
+    folders = [Path(path) for path in tasks.__path__]
+    return {file.parent.name: file for folder in folders for file in sorted(folder.glob("*/stage.py"))}
+
+
+def stage_names() -> list[str]:
+    """Names of all stages there are."""
+    return sorted(stage_files())
+
+
+@cache
+def config_type_of(name: str) -> type[Config]:
+    """The configuration class of a stage, without importing what the stage works with.
+
+    Raises:
+        ConfigError: when there is no such stage.
+    """
+    if name not in stage_names():
+        raise ConfigError(f"no such stage: {name!r}", [f"known: {', '.join(stage_names())}"])
+    module = importlib.import_module(f"tasks.{name}.config")
+    found = [one for one in vars(module).values() if _is_config_of(one, module)]
+    if len(found) != 1:
+        raise ConfigError(f"tasks/{name}/config.py must define exactly one Config named …Config, has {len(found)}")
+    config_type: type[Config] = found[0]
+    return config_type
+
+
+def _is_config_of(value: Any, module: ModuleType) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, Config)
+        and value.__module__ == module.__name__
+        and value.__name__.endswith("Config")
+    )
+
+
+@cache
+def signature_of(name: str) -> Signature:
+    """Read a stage's signature from its text: some stages take seconds to import, and a cached one is never run.
+
+    Raises:
+        ConfigError: when there is no such stage or its module does not keep the contract.
+    """
+    config_type_of(name)
+    path = stage_files()[name]
+    tree = ast.parse(path.read_text("utf-8"), str(path))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    constants = {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    run, version = functions.get("run"), constants.get("VERSION")
+    positional = [one.arg for one in run.args.args] if run else []
+    if run is None or positional[:1] != ["config"] or [one.arg for one in run.args.kwonlyargs] != ["out"]:
+        raise ConfigError(f"{path} must define run(config, <inputs>, *, out)")
+    if not isinstance(version, int):
+        raise ConfigError(f"{path} must define VERSION = <whole number>")
+    return Signature(
+        name=name,
+        version=version,
+        inputs=tuple(positional[1:]),
+        has_fingerprint="fingerprint" in functions,
+        cached=constants.get("CACHED", True) is not False,
+    )
+
+
+def load(name: str) -> ModuleType:
+    """Import a stage's module: its ``run`` and, where it has one, its ``fingerprint``.
+
+    Raises:
+        ConfigError: when there is no such stage.
+    """
+    config_type_of(name)
+    return importlib.import_module(f"tasks.{name}.stage")
