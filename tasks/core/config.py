@@ -99,7 +99,8 @@ def plain(config: Config) -> dict[str, Any]:
 
 def identity_of(config: Config) -> dict[str, Any]:
     """The knobs that decide what the stage makes, as JSON values; runtime knobs are left out, nested ones too."""
-    return _without_runtime(config, plain(config))
+    identity: dict[str, Any] = _without_runtime(config, plain(config))
+    return identity
 
 
 def _without_runtime(config: Any, values: Any) -> Any:
