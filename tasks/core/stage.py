@@ -44,7 +44,8 @@ class Signature:
 def stage_files() -> dict[str, Path]:
     """The ``stage.py`` of every stage there is, by name: a folder of the package ``tasks`` that has one."""
     folders = [Path(path) for path in tasks.__path__]
-    return {file.parent.name: file for folder in folders for file in sorted(folder.glob("*/stage.py"))}
+    files = [file for folder in folders for file in sorted(folder.glob("*/stage.py"))]
+    return {file.parent.name: file for file in files if file.parent.name != "core"}
 
 
 def stage_names() -> list[str]:

@@ -1,0 +1,1 @@
+"""Stage: keep one document of every group of copies and near-copies."""

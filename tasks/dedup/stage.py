@@ -1,0 +1,102 @@
+"""Exact copies by digest, near-copies by MinHash and exact Jaccard, clusters for the split.
+
+1. Every document gets a signature; the texts are not kept in memory.
+2. Of documents with the same text one stands for all. Those that agree on a band are candidates, and every
+   candidate pair is compared by the exact Jaccard similarity of its shingle sets.
+3. Pairs from ``threshold`` on are linked. Of each connected group the longest text is kept, of equally long ones the
+   smallest id. Linking is single linkage: a chain of near-copies is one group, so a dropped document's similarity to
+   the one kept, which is reported, may be below the threshold.
+4. Pairs from ``cluster_threshold`` on, and pair documents with an equal side, share a ``cluster``. Links through
+   dropped documents count: two kept documents that each resemble a dropped one are not independent.
+
+A text shorter than a shingle is one shingle as a whole, so only another text of the very same words is its copy. A
+text without a word has no near-copies, and an empty text is nobody's copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from upath import UPath
+
+from tasks.core import documents as docs
+from tasks.core import engine, events
+from tasks.dedup.components import largest
+from tasks.dedup.config import DedupConfig
+from tasks.dedup.corpus import Corpus, read_corpus
+from tasks.dedup.verdict import EXACT, NEAR, Verdict, judge
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class DedupResult:
+    """What was found."""
+
+    num_in: int
+    num_out: int
+    num_exact: int
+    """Documents dropped because the one kept has the very same text."""
+    num_near: int
+    """Documents dropped because the one kept is a near-copy."""
+    num_candidates: int
+    """Pairs that agreed on a band and were compared exactly."""
+    num_verified: int
+    """Pairs of those whose exact similarity reaches the threshold."""
+    largest_group: int
+    """Documents in the largest group of which one was kept."""
+    num_clusters: int
+    """Clusters of the kept documents, for the split."""
+    largest_cluster: int
+    """Kept documents in the largest cluster."""
+
+
+def run(config: DedupConfig, documents: UPath, *, out: UPath) -> DedupResult:
+    """Write the kept documents with a ``cluster`` column, and what was dropped, and for which one, to ``report/``.
+
+    Raises:
+        DataError: when there is no document at all.
+    """
+    corpus = read_corpus(config, documents)
+    verdict = judge(config, documents, corpus)
+    write(documents, corpus, verdict, out)
+    result = _result(verdict)
+    events.drop(EXACT, result.num_exact)
+    events.drop(NEAR, result.num_near)
+    return result
+
+
+def _result(verdict: Verdict) -> DedupResult:
+    clusters = verdict.clusters[verdict.reasons == ""]
+    return DedupResult(
+        num_in=len(verdict.kept),
+        num_out=len(clusters),
+        num_exact=int((verdict.reasons == EXACT).sum()),
+        num_near=int((verdict.reasons == NEAR).sum()),
+        num_candidates=verdict.num_candidates,
+        num_verified=verdict.num_verified,
+        largest_group=largest(verdict.kept),
+        num_clusters=len(np.unique(clusters)),
+        largest_cluster=largest(clusters),
+    )
+
+
+def write(documents: UPath, corpus: Corpus, verdict: Verdict, out: UPath) -> None:
+    """Write kept and dropped documents, shard by shard."""
+    shards, row = docs.shards_of(documents), 0
+    for shard, path in enumerate(shards):
+        table = docs.read_shard(path)
+        numbers = corpus.numbers[row : row + table.num_rows]
+        row += table.num_rows
+        judged = (
+            table.append_column("cluster", corpus.ids.take(pa.array(verdict.clusters[numbers])))
+            .append_column("kept_id", corpus.ids.take(pa.array(verdict.kept[numbers])))
+            .append_column("similarity", pa.array(verdict.similarity[numbers]))
+            .append_column(engine.REASON, pa.array(verdict.reasons[numbers].tolist(), pa.string()))
+        )
+        kept, dropped = engine.split_dropped(judged)
+        docs.write_shard(out, shard, kept.drop_columns(["kept_id", "similarity"]))
+        engine.write_dropped(out, shard, dropped)
+        events.progress(shard + 1, len(shards), "shards written")

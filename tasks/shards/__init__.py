@@ -1,0 +1,1 @@
+"""Stage: split the documents and store their tokens in memory-mapped shards."""

@@ -1,0 +1,23 @@
+"""Knobs of the ``shards`` stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from tasks.core.config import Config
+from tasks.text.split import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardsConfig(Config):
+    """Split the documents and store their tokens."""
+
+    split: Split = Split()
+    """What is held out, by hash of the near-copy cluster."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the order of the training documents, which mixes sources within a training sample."""
+    shard_tokens: Annotated[int, Field(ge=1)] = 2**24
+    """Tokens per shard file at most."""

@@ -1,0 +1,86 @@
+"""Tokens of all documents in the order they are read, on local disk until their final order is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from tokenizers import Tokenizer
+from upath import UPath
+
+from tasks.core import documents as docs
+from tasks.core import events
+from tasks.lm.encoding import encode_text_batch
+from tasks.text.split import Split, split_of
+
+COLUMNS = ["id", "source", "language", "cluster", "text"]
+BATCH_ROWS = 512
+
+Stored = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class Spool:
+    """Every document's tokens, each closed by the end of text, and where they are."""
+
+    tokens: Stored
+    """Memory-mapped; shape ``(num_tokens,)``."""
+    rows: pa.Table
+    """``[id, source, language, split, num_tokens, num_bytes, start]``, ``start`` in tokens."""
+
+
+def token_dtype(vocab_size: int) -> np.dtype[Any]:
+    """The narrowest of the two widths that holds every id, little endian."""
+    return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
+
+
+def spool_documents(documents: UPath, tokenizer: Tokenizer, split: Split, eos_id: int, file: Path) -> Spool:
+    """Encode all documents into ``file``, one batch in memory at a time."""
+    dtype = token_dtype(tokenizer.get_vocab_size())
+    rows: list[dict[str, Any]] = []
+    with file.open("wb") as sink:
+        start = 0
+        for row, ids in _encoded(documents, tokenizer):
+            stored = np.append(ids, eos_id).astype(dtype)
+            sink.write(stored.tobytes())
+            rows.append(
+                {
+                    "id": row["id"],
+                    "source": row["source"],
+                    "language": row["language"],
+                    "split": split_of(row["cluster"], split),
+                    "num_tokens": len(stored),
+                    "num_bytes": len(row["text"].encode("utf-8")),
+                    "start": start,
+                }
+            )
+            start += len(stored)
+    tokens = np.memmap(file, dtype, "r") if start else np.empty(0, dtype)
+    return Spool(tokens, pa.Table.from_pylist(rows, schema=SPOOLED))
+
+
+SPOOLED = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("language", pa.string()),
+        ("split", pa.string()),
+        ("num_tokens", pa.int64()),
+        ("num_bytes", pa.int64()),
+        ("start", pa.int64()),
+    ]
+)
+
+
+def _encoded(documents: UPath, tokenizer: Tokenizer) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.int64]]]:
+    done = 0
+    for batch in docs.iter_batches(documents, COLUMNS, rows=BATCH_ROWS):
+        rows = batch.to_pylist()
+        yield from zip(rows, encode_text_batch(tokenizer, [row["text"] for row in rows]), strict=True)
+        done += len(rows)
+        events.progress(done, None, "documents")

@@ -1,0 +1,109 @@
+"""Split the documents by near-copy cluster and store the tokens of each split in memory-mapped shards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from upath import UPath
+
+from tasks.core import events
+from tasks.core.errors import DataError
+from tasks.lm.encoding import END_OF_TEXT, load_tokenizer
+from tasks.lm.token_shards import INDEX
+from tasks.shards.config import ShardsConfig
+from tasks.shards.spool import Spool, spool_documents
+from tasks.shards.writer import write_split
+from tasks.text.split import SPLITS, TRAIN, Split
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class ShardsResult:
+    """What was stored, by split; the last two by ``split/language`` and ``split/source``."""
+
+    num_tokens: dict[str, int]
+    """Tokens, the end of each document included."""
+    num_documents: dict[str, int]
+    num_bytes: dict[str, int]
+    """UTF-8 bytes of the texts."""
+    num_tokens_by_language: dict[str, int]
+    num_bytes_by_language: dict[str, int]
+    num_tokens_by_source: dict[str, int]
+
+
+def run(config: ShardsConfig, documents: UPath, tokenizer: UPath, *, out: UPath) -> ShardsResult:
+    """Write ``<split>/shard-*.bin`` and ``<split>/documents.parquet``, then ``index.json``.
+
+    Raises:
+        DataError: when a split that asks for documents has none.
+    """
+    encoder = load_tokenizer(tokenizer)
+    eos_id = encoder.token_to_id(END_OF_TEXT)
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        spool = spool_documents(documents, encoder, config.split, eos_id, Path(folder) / "tokens")
+        events.metric("tokens_per_s", len(spool.tokens) / (time.perf_counter() - started))
+        check_split(spool.rows, config.split)
+        splits = {
+            split: write_split(spool, _ordered(spool.rows, split, config.seed), out / split, config.shard_tokens)
+            for split in SPLITS
+        }
+        index = _index(spool, encoder.get_vocab_size(), eos_id, splits)
+    (out / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    return _result(spool.rows, splits)
+
+
+def check_split(rows: pa.Table, split: Split) -> None:
+    """Refuse a split that leaves a side empty that should not be.
+
+    Raises:
+        DataError: naming the empty side.
+    """
+    found = set(rows["split"].to_pylist())
+    for side in SPLITS:
+        share = split.share(side)
+        if side not in found and (side == TRAIN or share > 0):
+            raise DataError(
+                f"the {side} split is empty: none of {rows.num_rows} documents fell into its share of {share:g}",
+                subject=side,
+                next_step="change the shares of split, or give more documents that are not near-copies of each other",
+            )
+
+
+def _ordered(rows: pa.Table, split: str, seed: int) -> pa.Table:
+    """The rows of a split: training documents in an order drawn by seed, held-out ones by id."""
+    rows = rows.filter(pc.equal(rows["split"], split)).sort_by("id")
+    if split != TRAIN:
+        return rows
+    keys = [hashlib.blake2b(f"{seed}\x1f{one}".encode(), digest_size=16).digest() for one in rows["id"].to_pylist()]
+    return rows.take(pc.sort_indices(pa.array(keys)))
+
+
+def _index(spool: Spool, vocab_size: int, eos_id: int, splits: dict[str, Any]) -> dict[str, Any]:
+    name = {2: "uint16", 4: "uint32"}[spool.tokens.dtype.itemsize]
+    return {"dtype": name, "vocab_size": vocab_size, "eos_id": eos_id, "splits": splits}
+
+
+def _result(rows: pa.Table, splits: dict[str, Any]) -> ShardsResult:
+    return ShardsResult(
+        num_tokens={split: entry["num_tokens"] for split, entry in splits.items()},
+        num_documents={split: entry["num_documents"] for split, entry in splits.items()},
+        num_bytes={split: entry["num_bytes"] for split, entry in splits.items()},
+        num_tokens_by_language=_sums(rows, "language", "num_tokens"),
+        num_bytes_by_language=_sums(rows, "language", "num_bytes"),
+        num_tokens_by_source=_sums(rows, "source", "num_tokens"),
+    )
+
+
+def _sums(rows: pa.Table, by: str, column: str) -> dict[str, int]:
+    summed = rows.group_by(["split", by]).aggregate([(column, "sum")]).to_pylist()
+    return dict(sorted((f"{row['split']}/{row[by]}", row[f"{column}_sum"]) for row in summed))

@@ -1,0 +1,227 @@
+"""What a pipeline made, for a person: documents, loss curve, scores beside their baselines, how to serve the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import plotext
+from rich import box
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from tasks.core import plan
+from tasks.core.artifact import Artifact
+from tasks.core.errors import DataError
+from tasks.core.pipeline import Pipeline
+from tasks.core.store import Store, local
+
+PLOT_WIDTH, PLOT_HEIGHT = 90, 16
+
+
+def show(pipeline: Pipeline, store: Store) -> None:
+    """Print the newest artifacts of a pipeline as it is configured now.
+
+    Raises:
+        DataError: naming the first stage whose artifact is not there.
+    """
+    made = newest_artifacts(pipeline, store)
+    console = Console()
+    sections = {
+        "clean": show_documents,
+        "train": show_training,
+        "evaluate": show_evaluation,
+        "compress": show_compression,
+        "package": show_service,
+    }
+    for stage, section in sections.items():
+        if stage in made:
+            section(console, made)
+    console.print(f"\nEvery artifact of {pipeline.path}, newest first in the store {store.root}:", style="bold")
+    for stage, artifact in made.items():
+        console.print(f"  {stage:<10} {artifact.uri}", highlight=False, soft_wrap=True)
+
+
+def newest_artifacts(pipeline: Pipeline, store: Store) -> dict[str, Artifact]:
+    """The artifact of every stage, followed from the knobs; a run that ended is found again by them."""
+    known: dict[str, Artifact | None] = {}
+    for stage, wiring in pipeline.wiring.items():
+        inputs = {name: known[source] for name, source in wiring.items()}
+        step, found = plan.foretell(pipeline, store, stage, inputs, ())
+        if found is None:
+            raise DataError(
+                f"{stage} {step.fate} {step.reason}: there is nothing to show yet",
+                subject=str(pipeline.path),
+                next_step=f"python -m tasks run {pipeline.path}",
+            )
+        known[stage] = found
+    return {stage: found for stage, found in known.items() if found is not None}
+
+
+def result_of(made: Mapping[str, Artifact], stage: str) -> dict[str, Any]:
+    """A stage's result; empty when the pipeline has no such stage."""
+    return made[stage].record.result if stage in made else {}
+
+
+def title(console: Console, text: str) -> None:
+    console.print(f"\n{text}", style="bold cyan")
+
+
+def show_documents(console: Console, made: Mapping[str, Artifact]) -> None:
+    """Documents in and out by reason, personal data replaced, tokens by split."""
+    title(console, "Documents")
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name in ("stage", "in", "out", "taken out, by reason"):
+        table.add_column(name, justify="right" if name in ("in", "out") else "left")
+    ingest, clean, dedup = (result_of(made, stage) for stage in ("ingest", "clean", "dedup"))
+    reasons = {"malformed": ingest["num_malformed"], "empty": ingest["num_empty"]}
+    table.add_row("ingest", f"{ingest['num_rows']:,}", f"{ingest['num_documents']:,}", listed(reasons))
+    table.add_row("clean", f"{clean['num_in']:,}", f"{clean['num_out']:,}", listed(clean["dropped"]))
+    if dedup:
+        copies = {"exact copies": dedup["num_exact"], "near-copies": dedup["num_near"]}
+        table.add_row("dedup", f"{dedup['num_in']:,}", f"{dedup['num_out']:,}", listed(copies))
+    console.print(table)
+    if redact := result_of(made, "redact"):
+        console.print(f"Personal data replaced: {listed(redact['by_kind'])}, in {redact['num_redacted']:,} documents.")
+    if shards := result_of(made, "shards"):
+        tokens = ", ".join(f"{count:,} {split}" for split, count in shards["num_tokens"].items())
+        console.print(f"Tokens: {tokens}; vocabulary {result_of(made, 'tokenizer')['vocab_size']:,}.")
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts above zero, largest first: ``83 few_chinese_chars, 45 duplicate_lines``."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {name}" for name, count in ordered if count) or "none"
+
+
+def show_training(console: Console, made: Mapping[str, Artifact]) -> None:
+    """The loss curve as a small plot, and what was trained."""
+    train = result_of(made, "train")
+    title(console, "Training")
+    lines = [
+        json.loads(line) for line in (made["train"].path / "report" / "training.jsonl").open("r", encoding="utf-8")
+    ]
+    plotext.clf()
+    plotext.theme("clear")
+    plotext.plotsize(PLOT_WIDTH, PLOT_HEIGHT)
+    for name, marker in (("loss", "braille"), ("validation_loss", "x")):
+        points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+        if points:
+            plotext.plot(*zip(*points, strict=True), marker=marker, label=name.replace("_", " "))
+    plotext.xlabel("step")
+    plotext.ylabel("nats per token")
+    console.print(plotext.uncolorize(plotext.build()), highlight=False, markup=False)
+    rate = made["train"].record.measured.get("tokens_per_second")
+    console.print(
+        f"{train['num_parameters'] / 1e6:.2f} M parameters, {train['num_tokens'] / 1e6:.2f} M tokens in "
+        f"{train['num_steps']:,} steps ({train['num_epochs']:.1f} epochs), {train['precision']}"
+        + (f", {rate:,.0f} tokens/s" if rate else "")
+    )
+
+
+def show_evaluation(console: Console, made: Mapping[str, Artifact]) -> None:
+    """Bits per byte by language and source beside both baselines, BLEU beside both floors, and what it writes."""
+    evaluation = result_of(made, "evaluate")
+    title(console, f"Bits per byte on the {evaluation['split']} split (lower is better)")
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name in ("", "bytes", "model", "Kneser-Ney 5-gram", "unigram", "against Kneser-Ney"):
+        table.add_column(name, justify="left" if not name else "right")
+    for name, row in (*evaluation["by_language"].items(), *evaluation["by_source"].items()):
+        table.add_row(name, *score_cells(row))
+    table.add_section()
+    table.add_row("total", *score_cells(evaluation["total"]), style="bold")
+    console.print(table)
+    console.print(
+        f"The model needs {gain(evaluation['vs_unigram'])} than the unigram and "
+        f"{gain(evaluation['vs_kneser_ney'])} than the 5-gram; sliding window {evaluation['window']}, "
+        f"stride {evaluation['stride']}."
+    )
+    show_bleu(console, evaluation)
+    title(console, "What it writes")
+    for one in evaluation["continuations"]:
+        text = one["prompt"] + "[green]" + escaped(one["text"]).strip("\n") + "[/green]"
+        console.print(Panel(text, box=box.MINIMAL, padding=(0, 1)), highlight=False)
+
+
+def score_cells(row: Mapping[str, Any]) -> list[str]:
+    """One row of the table; worse than the 5-gram is said as plainly as better."""
+    bits = row["bits_per_byte"]
+    ratio = bits["model"] / bits["kneser_ney"] - 1
+    verdict = f"[{'green' if ratio < 0 else 'red'}]{ratio:+.1%} {'better' if ratio < 0 else 'worse'}[/]"
+    return [f"{row['num_bytes']:,}", *(f"{bits[name]:.3f}" for name in ("model", "kneser_ney", "unigram")), verdict]
+
+
+def gain(ratio: float) -> str:
+    """A ratio of bits in words: 0.95 is ``5.0% fewer bits``."""
+    return f"{abs(1 - ratio):.1%} {'fewer' if ratio < 1 else 'more'} bits"
+
+
+def escaped(text: str) -> str:
+    """Text that rich prints as it is."""
+    return text.replace("[", r"\[")
+
+
+def show_bleu(console: Console, evaluation: Mapping[str, Any]) -> None:
+    """BLEU with its interval beside what copying and a translation memory reach on the same pairs."""
+    bleu = evaluation["bleu"]
+    title(console, "English to Chinese, BLEU with 95% interval (higher is better)")
+    if bleu is None:
+        console.print(f"not measured: {evaluation['why_no_bleu']}")
+        return
+    names = {"model": "model", "copy_source": "copy the source", "nearest_pair": "nearest training pair"}
+    for name, words in names.items():
+        if score := bleu.get(name):
+            console.print(
+                f"  {words:<22} {score['bleu']:5.1f}  [{score['low']:.1f}, {score['high']:.1f}]", markup=False
+            )
+    verdicts = [verdict("copying the source", bleu["beats_copy_source"])]
+    if bleu.get("nearest_pair"):
+        verdicts.append(verdict("looking up the nearest training pair", bleu["beats_nearest_pair"]))
+    console.print(f"On {bleu['num_pairs']} held-out pairs the model is {' and '.join(verdicts)}.")
+
+
+def verdict(floor: str, beaten: bool) -> str:
+    return f"above {floor}" if beaten else f"not above {floor}"
+
+
+def show_compression(console: Console, made: Mapping[str, Artifact]) -> None:
+    """Size, speed and quality of INT8 against the trained weights."""
+    result, measured = result_of(made, "compress"), made["compress"].record.measured
+    title(console, "INT8")
+    speedup = measured.get("speedup/int8")
+    console.print(
+        f"{result['int8_bytes'] / 1e6:.1f} MB, {result['size_ratio']:.2f} of the trained weights; "
+        + (f"decodes {speedup:.1f} times as fast as torch on one thread; " if speedup else "")
+        + f"perplexity {result['perplexity_increase']:+.2%}; {result['quantized_layers']} of "
+        f"{result['linear_layers']} linear layers quantised."
+    )
+
+
+def show_service(console: Console, made: Mapping[str, Artifact]) -> None:
+    """Where the bento is, how to serve and ask it, how to look further, and what to expect."""
+    package = result_of(made, "package")
+    name, version = package["tag"].split(":")
+    bento = local(made["package"].path) / package["file"]
+    title(console, "Serve it, and ask it")
+    for line in (
+        f"bin/with-env bentoml import {bento}",
+        f"bin/with-env bentoml serve {package['tag']} --host 127.0.0.1 --port 3000",
+        "curl -s http://127.0.0.1:3000/v1/completions -H 'content-type: application/json' \\",
+        f"""     -d '{{"model": "{name}", "prompt": "English: Open the file.\\nChinese:", "max_tokens": 24}}'""",
+    ):
+        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Registered in MLflow as models:/{name}@challenger (bento version {version}).")
+    title(console, "Look further")
+    console.print(
+        "  bin/with-env airflow standalone       http://127.0.0.1:8080 (password: var/secrets/)", highlight=False
+    )
+    console.print("  bin/with-env mlflow ui --host 127.0.0.1 --port 5000", highlight=False)
+    console.print("  bin/with-env python -m tasks plan dags/lifecycle.yaml --set dedup.threshold=0.7", highlight=False)
+    train = result_of(made, "train")
+    console.print(
+        f"\nWhat to expect: {train['num_parameters'] / 1e6:.1f} M parameters and {train['num_tokens'] / 1e6:.1f} M "
+        "tokens learn the look of these texts, their common phrases and interface words, and no facts; turn "
+        "[bold]train.train_tokens[/bold] up for more.",
+    )

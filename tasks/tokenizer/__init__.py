@@ -1,0 +1,1 @@
+"""Stage: train the byte-level BPE tokenizer on the training documents."""
