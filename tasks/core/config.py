@@ -56,7 +56,7 @@ _adapters: dict[Any, TypeAdapter[Any]] = {}
 
 
 def adapter_of(config_type: Any) -> TypeAdapter[Any]:
-    """Pydantic's reader and writer of a configuration; building one takes milliseconds, and a DAG file uses it thrice."""
+    """Pydantic's reader and writer of a configuration; building one takes milliseconds, a DAG uses it thrice."""
     if config_type not in _adapters:
         _adapters[config_type] = TypeAdapter(config_type)
     return _adapters[config_type]

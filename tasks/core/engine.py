@@ -92,6 +92,15 @@ def write_dropped(out: UPath, shard: int, dropped: pa.Table) -> None:
         pq.write_table(dropped.sort_by("id"), file, compression="zstd")
 
 
+def worthwhile_workers(artifact: UPath, most: int, *, bytes_each: int) -> int:
+    """As many processes, up to ``most``, as have ``bytes_each`` of the documents' Parquet bytes to work on.
+
+    A process costs its start and its imports; below what that is worth, the work is done sooner in this one.
+    """
+    size_bytes = sum(path.stat().st_size for path in documents.shards_of(artifact))
+    return max(1, min(most, size_bytes // bytes_each))
+
+
 def in_processes(function: Callable[[A], B], items: Sequence[A], *, workers: int) -> Iterator[B]:
     """``map`` over processes, results in the order of ``items``; in this process when one worker is enough.
 

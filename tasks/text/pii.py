@@ -32,8 +32,8 @@ _EMAIL = re.compile(
 _FILE_ENDINGS = frozenset(("png", "jpg", "jpeg", "gif", "svg", "webp", "js", "ts", "css", "py", "rs", "html", "json"))
 
 _CN_ID = re.compile(
-    r"(?<![0-9A-Za-z_.])[1-9][0-9]{5}(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
-    r"[0-9]{3}[0-9Xx](?![0-9A-Za-z_]|\.[0-9])"
+    r"(?<![0-9A-Za-z_.])[0-9]{6} ?(?:18|19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+    r" ?[0-9]{3} ?[0-9Xx](?![0-9A-Za-z_]|\.[0-9])"
 )
 _CARD = re.compile(
     r"(?<![0-9A-Za-z_.\-])(?:[2-6][0-9]{12,18}"
@@ -41,13 +41,18 @@ _CARD = re.compile(
     r"|3[0-9]{3}(?P<six>[ \-])[0-9]{6}(?P=six)[0-9]{4,5})(?![0-9A-Za-z_]|[.\-][0-9])"
 )
 
-_IPV4 = re.compile(r"(?<![0-9A-Za-z_.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z_]|\.[0-9])")
+_IPV4 = re.compile(r"(?<![0-9A-Za-z_.])(?<![0-9A-Za-z]-)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z_]|\.[0-9])")
 _IPV6 = re.compile(r"(?<![0-9A-Za-z_:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![0-9A-Za-z_:])")
 # Four numbers with dots are as often a version or the number of a section.
 _NUMBERED = re.compile(
-    r"(?:versions?|ver\.?|v\.|release|section|sections|chapter|clause|appendix|§|==|>=|<=|~=|版本号?|第|章节)\s{0,2}$",
+    r"(?:versions?|ver\.?|v\.|release|sections?|chapter|clause|appendix|§|[=<>~]=|版本号?|第|章节)\s{0,2}$",
     re.IGNORECASE,
 )
+_ADDRESSED = re.compile(
+    r"(?:ips?|ip address|address|addresses|hosts?|server|servers|from|ping|://|@|地址|主机|服务器|来自)[\s:：是为]{0,3}$",
+    re.IGNORECASE,
+)
+_PORT_OR_PREFIX = re.compile(r"[:/][0-9]")
 
 Verify = Callable[[re.Match[str]], bool]
 
@@ -79,7 +84,7 @@ def _possible_kinds(text: str) -> set[str]:
 def _rules(kind: str, keep_local: bool) -> list[tuple[re.Pattern[str], Verify]]:
     rules: dict[str, list[tuple[re.Pattern[str], Verify]]] = {
         "email": [(_EMAIL, _is_email)],
-        "cn_id": [(_CN_ID, lambda match: is_resident_id(match.group()))],
+        "cn_id": [(_CN_ID, lambda match: is_resident_id(match.group().replace(" ", "")))],
         "card": [(_CARD, _is_card)],
         "ip": [
             (_IPV4, lambda match: _is_ipv4(match, keep_local)),
@@ -110,14 +115,28 @@ def _is_card(match: re.Match[str]) -> bool:
 
 
 def _is_ipv4(match: re.Match[str], keep_local: bool) -> bool:
-    before = match.string[max(0, match.start() - 12) : match.start()]
-    if _NUMBERED.search(before):
-        return False
     try:
         address = ipaddress.IPv4Address(match.group())
     except ValueError:
         return False
-    return not (keep_local and _is_local(address))
+    return _is_meant_as_address(match, address) and not (keep_local and _is_local(address))
+
+
+def _is_meant_as_address(match: re.Match[str], address: ipaddress.IPv4Address) -> bool:
+    """Whether the text around four numbers speaks of an address and not of a version or a section.
+
+    Of all addresses 98% have a number of three digits ((100/256)^4 have none); versions and sections have none.
+    Four smaller numbers need a word such as "host" before them, or a port or prefix length behind.
+    """
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    if _NUMBERED.search(before):
+        return False
+    return (
+        max(address.packed) >= 100
+        or _ADDRESSED.search(before) is not None
+        or _PORT_OR_PREFIX.match(match.string, match.end()) is not None
+        or _is_local(address)
+    )
 
 
 def _is_ipv6(match: re.Match[str], keep_local: bool) -> bool:

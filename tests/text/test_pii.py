@@ -31,7 +31,8 @@ FOUND = [
     ("phone", "+49 (0)30 1234567"),
     ("phone", "+33 1 23 45 67 89"),
     ("ip", "203.0.113.7"),
-    ("ip", "8.8.8.8"),
+    ("ip", "45.33.32.156"),
+    ("ip", "8.8.8.8:53"),
     ("ip", "2001:db8::1"),
     ("ip", "2606:4700:4700:0:0:0:0:1111"),
     ("card", "4111111111111111"),
@@ -41,6 +42,10 @@ FOUND = [
     ("cn_id", "11010519491231002X"),
     ("cn_id", "11010519491231002x"),
     ("cn_id", "440524188001010014"),
+    ("cn_id", "990101199003071237"),
+    ("cn_id", "000000197806152321"),
+    ("cn_id", "110105 19491231 002X"),
+    ("cn_id", "11010519491231002 X"),
 ]
 LEFT = [
     "1.2.3",
@@ -48,6 +53,10 @@ LEFT = [
     "v1.2.3.4",
     "版本1.2.3.4",
     "section 10.2.3.4",
+    "#### 4.8.3.1. Arguments",
+    "novas-3.1.1.3.tar.gz",
+    "novas (3.1.1.3)",
+    "release 24.100.2.3",
     "1.2.3.4567890",
     "1.2.3.4.5",
     "999.1.1.1",
@@ -94,7 +103,7 @@ LOCAL = ["127.0.0.1", "0.0.0.0", "192.168.1.10", "10.0.0.0/8", "169.254.0.1", "f
 @pytest.mark.parametrize("around", ["{}", "请联系{}谢谢", "see {}.", "（{}）", "“{}”", "x: {}, y", "{}\n", "\t{}；"])
 def test_personal_data_is_replaced_wherever_it_stands(kind, value, around):
     text, counts = redact(around.format(value))
-    assert text == around.format(PLACEHOLDERS[kind])
+    assert text == around.format(PLACEHOLDERS[kind] + (":53" if value.endswith(":53") else ""))
     assert counts == {kind: 1}
 
 
@@ -112,6 +121,11 @@ def test_addresses_that_mean_the_same_in_every_network_are_a_knob(address):
 @pytest.mark.parametrize("address", ["127.0.0.1", "192.168.1.10", "fe80::1", "::1", "fd00::17"])
 def test_they_are_replaced_when_the_knob_is_off(address):
     assert redact(f"在 {address} 上", keep_local=False) == ("在 <IP> 上", {"ip": 1})
+
+
+@pytest.mark.parametrize("text", ["ping 8.8.4.4", "地址为8.8.4.4。", "the host 8.8.4.4 is", "http://8.8.4.4/x"])
+def test_four_small_numbers_are_an_address_where_the_text_says_so(text):
+    assert redact(text) == (text.replace("8.8.4.4", "<IP>"), {"ip": 1})
 
 
 def test_only_the_kinds_asked_for_are_replaced():

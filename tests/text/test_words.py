@@ -2,7 +2,7 @@ import unicodedata
 
 import pytest
 
-from tasks.text.words import count_cjk, is_cjk, iter_words, words
+from tasks.text.words import count_cjk, is_cjk, words
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from tasks.text.words import count_cjk, is_cjk, iter_words, words
 )
 def test_latin_words_go_by_boundaries_and_each_chinese_character_is_one(text, expected):
     assert words(text) == expected
-    assert list(iter_words(text)) == expected
 
 
 def test_a_decomposed_accent_does_not_split_a_word():
-    assert words(unicodedata.normalize("NFD", "déjà vu")) == [unicodedata.normalize("NFD", "déjà"), "vu"]
+    decomposed = unicodedata.normalize("NFD", "Besançon")
+    assert words(decomposed) == [decomposed.lower()]
 
 
 def test_cjk_agrees_with_the_names_unicode_gives():

@@ -1,0 +1,1 @@
+"""Ingest: files in the formats people keep text in become documents."""

@@ -1,0 +1,119 @@
+"""The files of a source: which there are, how each is read, and their fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+from upath import UPath
+
+from tasks.ingest.config import Source
+
+ENDINGS = {
+    "jsonl": (".jsonl", ".ndjson"),
+    "parquet": (".parquet", ".pq"),
+    "text": (".txt", ".text", ".md", ".rst"),
+    "html": (".html", ".htm", ".xhtml"),
+}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a source."""
+
+    path: UPath
+    name: str
+    """Path relative to the source's folder: the same wherever the folder lies."""
+    size_bytes: int
+    format: str
+
+
+def files_of(source: Source) -> list[SourceFile]:
+    """The files of a source in the order of their names; files with a hidden part in their name are left out.
+
+    A file or glob is read as the source's format whatever its name; a folder gives the files whose names end
+    as that format's do.
+
+    Raises:
+        ValueError: when nothing is there, or a file's format cannot be told from its name.
+    """
+    path = UPath(source.path)
+    if path.is_file():
+        found = [(path, path.name)]
+    elif path.is_dir():
+        found = [(one, _relative(one, path)) for one in path.rglob("*") if one.is_file()]
+        found = [(one, name) for one, name in found if _is_wanted(name, source.format)]
+    else:
+        root, pattern = split_glob(source.path)
+        found = [(one, _relative(one, root)) for one in root.glob(pattern) if one.is_file()] if pattern else []
+    visible = sorted(((one, name) for one, name in found if not _is_hidden(name)), key=lambda pair: pair[1])
+    if not visible:
+        kind = "" if source.format == "auto" else f"{source.format} "
+        raise ValueError(f"no {kind}file at {source.path!r}")
+    return [SourceFile(one, name, one.stat().st_size, _format(name, source)) for one, name in visible]
+
+
+def split_glob(path: str) -> tuple[UPath, str]:
+    """The folder before the first wildcard, and the pattern from there; the pattern is empty without a wildcard."""
+    parts = path.split("/")
+    first = next((number for number, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
+    root = "/".join(parts[:first])
+    return UPath(root or ("/" if path.startswith("/") else ".")), "/".join(parts[first:])
+
+
+def _relative(path: UPath, root: UPath) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _is_hidden(name: str) -> bool:
+    # "_SUCCESS" and its like are how Spark and Hadoop mark a folder; a dot is how Unix hides.
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def _is_wanted(name: str, wanted: str) -> bool:
+    told = format_by_name(name)
+    return told != "" if wanted == "auto" else told == wanted
+
+
+def format_by_name(name: str) -> str:
+    """The format that a file's name tells by its ending, else an empty text."""
+    bare = name.lower()
+    for ending in COMPRESSIONS:
+        bare = bare.removesuffix(ending)
+    return next((kind for kind, endings in ENDINGS.items() if bare.endswith(endings)), "")
+
+
+def _format(name: str, source: Source) -> str:
+    if source.format != "auto":
+        return source.format
+    if told := format_by_name(name):
+        return told
+    raise ValueError(f"the format of {name!r} cannot be told from its name; set the source's format")
+
+
+@contextmanager
+def opened(file: SourceFile) -> Iterator[BinaryIO]:
+    """The file's bytes as a stream, decompressed when its name ends in .gz or .zst."""
+    codec = next((codec for ending, codec in COMPRESSIONS.items() if file.name.lower().endswith(ending)), None)
+    with file.path.open("rb") as raw:
+        if codec is None or file.format == "parquet":
+            yield raw
+        else:
+            # The stream of pyarrow reads blocks; the buffer gives it readline.
+            with pa.CompressedInputStream(raw, codec) as stream, io.BufferedReader(stream, 2**20) as buffered:
+                yield cast(BinaryIO, buffered)
+
+
+def sha256_of(path: UPath) -> str:
+    """SHA-256 of a file, read once in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()

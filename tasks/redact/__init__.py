@@ -1,0 +1,1 @@
+"""Redact: personal data becomes typed placeholders."""
