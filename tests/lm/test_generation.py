@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models
 from tokenizers.decoders import ByteLevel
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from tasks.lm.generation import Decoding, drawn, generate, ids_with
 
@@ -59,6 +62,27 @@ def test_batched_greedy_equals_transformers_one_at_a_time(model, prompts):
     batched = generate(model, prompts, Decoding(20), stop_ids={EOS}, max_length=CONTEXT)
     assert batched == [alone(model, prompt, max_new_tokens=20, eos_token_id=EOS) for prompt in prompts]
     assert len({tuple(one) for one in batched}) > 3
+
+
+def test_a_model_with_absolute_positions_is_answered_the_same_in_a_batch(prompts):
+    torch.manual_seed(4)
+    sizes = {"vocab_size": VOCAB, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, initializer_range=0.4, pad_token_id=EOS, eos_token_id=EOS)).eval()
+    batched = generate(model, prompts, Decoding(20), stop_ids={EOS}, max_length=CONTEXT)
+    assert batched == [alone(model, prompt, max_new_tokens=20, eos_token_id=EOS) for prompt in prompts]
+
+
+def test_padding_is_not_a_token_that_can_be_repeated(model, prompts):
+    favours_padding = copy.deepcopy(model)
+    free = generate(model, prompts, Decoding(20), stop_ids=set(), max_length=CONTEXT)
+    likely = Counter(token for answer in free for token in answer).most_common(1)[0][0]
+    with torch.no_grad():
+        favours_padding.lm_head.weight[EOS] = 1.01 * favours_padding.lm_head.weight[likely]
+    without_eos = [prompt[1:] for prompt in prompts]
+    batched = generate(favours_padding, without_eos, Decoding(8, repetition_penalty=1.3), stop_ids=set(), max_length=60)
+    options = {"max_new_tokens": 8, "repetition_penalty": 1.3, "eos_token_id": None}
+    assert batched == [alone(favours_padding, prompt, **options) for prompt in without_eos]
+    assert any(EOS in answer for answer in batched)
 
 
 def test_the_repetition_penalty_equals_transformers_one_at_a_time(model, prompts):

@@ -1,0 +1,1 @@
+"""How Airflow runs a stage. Imported as ``plugins.…``; Airflow itself loads only ``plugin.py``."""

@@ -1,0 +1,1 @@
+"""Operators, where their commands run, and the process that cleans up after them."""

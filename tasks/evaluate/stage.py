@@ -1,0 +1,212 @@
+"""Measure a model on text it has not seen: bits per byte, translation, a look at what it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+from upath import UPath
+
+from tasks.core import events
+from tasks.core.errors import ConfigError, DataError, GateError
+from tasks.core.store import local_copy
+from tasks.evaluate.config import EvaluateConfig
+from tasks.evaluate.continuations import write_continuations
+from tasks.evaluate.held_out import Floats, HeldOut, check_batch_invariance, read_held_out, tables
+from tasks.evaluate.pairs import read_pairs
+from tasks.evaluate.translation import evaluate_translation
+from tasks.lm.encoding import load_tokenizer
+from tasks.lm.ngram import KneserNey, Unigram
+from tasks.lm.perplexity import stream_bits
+from tasks.lm.token_shards import TokenShards
+
+VERSION = 1
+EVALUATION = "evaluation.json"
+MAX_SOURCES = 24
+MAX_EXCERPT_CHARS = 240
+
+
+@dataclass(frozen=True)
+class EvaluateResult:
+    """What ``evaluation.json`` holds, short enough to pass on; bits are per UTF-8 byte of text."""
+
+    split: str
+    window: int
+    stride: int
+    num_baseline_tokens: int
+    """Tokens of the train split the n-gram models learned from."""
+    total: dict[str, Any]
+    by_language: dict[str, Any]
+    by_source: dict[str, Any]
+    """At most the 24 largest sources; the file has all."""
+    vs_unigram: float
+    """The model's bits over the unigram's: below 1 is better."""
+    vs_kneser_ney: float
+    """The model's bits over those of the interpolated modified Kneser-Ney 5-gram."""
+    bleu: dict[str, Any] | None
+    why_no_bleu: str
+    continuations: list[dict[str, str]]
+
+
+def run(config: EvaluateConfig, model: UPath, shards: UPath, documents: UPath, *, out: UPath) -> EvaluateResult:
+    """Evaluate a Hugging Face model folder on one split; writes ``evaluation.json``.
+
+    Raises:
+        DataError: when the split is empty, or the model is none, does not fit the tokens or gives no finite numbers.
+        ConfigError: when window, stride or a prompt does not fit the model's context.
+        GateError: when scores depend on the batch, or a ratio is above its gate.
+    """
+    with local_copy(model) as model_folder, local_copy(shards) as shards_folder:
+        network = load_network(config, model_folder)
+        tokenizer = load_tokenizer(model_folder)
+        train, held = (TokenShards(shards_folder, split) for split in ("train", config.split))
+        held_out = read_held_out(held)
+        window, stride = window_and_stride(config, network.config.max_position_embeddings)
+        bits = score_model(config, network, held_out, window, stride)
+        baselines, num_baseline_tokens = score_baselines(config, train, held_out)
+        rows = tables(held_out, {"model": bits, **baselines})
+        reach = {"eos_id": held.eos_id, "max_length": network.config.max_position_embeddings}
+        with timed("translation_s"):
+            pairs = (read_pairs(documents, frozenset(one.documents["id"].to_pylist())) for one in (held, train))
+            bleu, why_no_bleu = evaluate_translation(config, network, tokenizer, *pairs, out=out, **reach)
+        with timed("continuations_s"):
+            written = write_continuations(config, network, tokenizer, out=out, **reach)
+    per_byte = rows["total"]["bits_per_byte"]
+    result = EvaluateResult(
+        split=config.split,
+        window=window,
+        stride=stride,
+        num_baseline_tokens=num_baseline_tokens,
+        **rows,
+        vs_unigram=round(per_byte["model"] / per_byte["unigram"], 4),
+        vs_kneser_ney=round(per_byte["model"] / per_byte["kneser_ney"], 4),
+        bleu=bleu,
+        why_no_bleu=why_no_bleu,
+        continuations=written,
+    )
+    numbers = {name: value for name, value in asdict(result).items() if name != "continuations"}
+    (out / EVALUATION).write_text(json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    check_gates(config, result)
+    return shortened(result)
+
+
+def load_network(config: EvaluateConfig, folder: Path) -> Any:
+    """The model in fp32, in evaluation mode, where the configuration wants it.
+
+    Raises:
+        DataError: when the folder holds no model that transformers can load as a causal language model.
+    """
+    torch.set_num_threads(config.threads or len(os.sched_getaffinity(0)))
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == "auto" else config.device
+    try:
+        network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{folder} is not a causal language model: {error}", subject=str(folder), next_step="train the model again"
+        ) from error
+    return network.to(device).eval()
+
+
+def window_and_stride(config: EvaluateConfig, context: int) -> tuple[int, int]:
+    """The window (by default all of the model's context) and the stride (by default half the window).
+
+    Raises:
+        ConfigError: when the window is longer than the context or the stride than the window.
+    """
+    window = config.window or context
+    stride = config.stride or window // 2
+    problems = []
+    if window > context:
+        problems.append(f"evaluate.window: must be at most the model's context of {context} (got {window})")
+    if stride > window:
+        problems.append(f"evaluate.stride: must be at most the window of {window} (got {stride})")
+    if problems:
+        raise ConfigError("stage evaluate is not valid", problems)
+    return window, stride
+
+
+def score_model(config: EvaluateConfig, network: Any, held_out: HeldOut, window: int, stride: int) -> Floats:
+    """Bits the model needs for each held-out token, checked to be finite and independent of the batch."""
+    if network.config.vocab_size < held_out.vocab_size:
+        raise DataError(
+            f"the model knows {network.config.vocab_size} tokens, the shards use {held_out.vocab_size}",
+            next_step="evaluate the model on shards made with its own tokenizer",
+        )
+    begun = time.perf_counter()
+    bits = stream_bits(
+        network,
+        held_out.tokens,
+        eos_id=held_out.eos_id,
+        window=window,
+        stride=stride,
+        batch_tokens=config.batch_tokens,
+    )
+    events.metric("scored_tokens_per_s", len(bits) / (time.perf_counter() - begun))
+    if not np.isfinite(bits).all():
+        wrong = np.count_nonzero(~np.isfinite(bits))
+        raise DataError(
+            f"the model gives no finite probability for {wrong} of {len(bits)} tokens",
+            next_step="look at the training loss; the weights hold NaN or infinity",
+        )
+    events.metric("batch_difference", check_batch_invariance(network, held_out, bits, window=window, stride=stride))
+    return bits
+
+
+def score_baselines(config: EvaluateConfig, train: TokenShards, held_out: HeldOut) -> tuple[dict[str, Floats], int]:
+    """Bits each n-gram model needs for each held-out token, and how many train tokens they learned from."""
+    learned = train.window(0, min(train.num_tokens, config.max_baseline_tokens))
+    if not len(learned):
+        raise DataError("the train split holds no tokens", subject=str(train.folder))
+    with timed("kneser_ney_s"):
+        kneser_ney = KneserNey(learned, held_out.vocab_size, held_out.eos_id)
+        bits = kneser_ney.bits(held_out.tokens)
+    unigram = Unigram(learned, held_out.vocab_size)
+    return {"unigram": unigram.bits(held_out.tokens), "kneser_ney": bits}, len(learned)
+
+
+def check_gates(config: EvaluateConfig, result: EvaluateResult) -> None:
+    """Refuse a model that is not enough better than its baselines.
+
+    Raises:
+        GateError: naming every ratio above its gate.
+    """
+    problems = [
+        f"{ratio:.4f} of the {baseline}'s bits per byte, at most {limit:g} is allowed (evaluate.max_vs_{knob})"
+        for knob, baseline, ratio, limit in (
+            ("unigram", "unigram model", result.vs_unigram, config.max_vs_unigram),
+            ("kneser_ney", "Kneser-Ney 5-gram", result.vs_kneser_ney, config.max_vs_kneser_ney),
+        )
+        if limit is not None and ratio > limit
+    ]
+    if problems:
+        raise GateError(
+            f"on the {result.split} split the model needs {'; and '.join(problems)}",
+            next_step="train on more tokens, or loosen the gate",
+        )
+
+
+def shortened(result: EvaluateResult) -> EvaluateResult:
+    """The result with the largest sources and the beginnings of the continuations only."""
+    largest = sorted(result.by_source, key=lambda name: (-result.by_source[name]["num_bytes"], name))[:MAX_SOURCES]
+    return replace(
+        result,
+        by_source={name: result.by_source[name] for name in sorted(largest)},
+        continuations=[{name: text[:MAX_EXCERPT_CHARS] for name, text in one.items()} for one in result.continuations],
+    )
+
+
+@contextmanager
+def timed(name: str) -> Iterator[None]:
+    """Report the seconds a block took."""
+    begun = time.perf_counter()
+    yield
+    events.metric(name, time.perf_counter() - begun)
