@@ -1,0 +1,1 @@
+"""A check: the packaged service, started as a user would, answers what the model answers."""

@@ -1,0 +1,1 @@
+"""Train a causal language model from its configuration, on token shards."""

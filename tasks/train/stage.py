@@ -1,0 +1,172 @@
+"""Trains the model: checks that the data suffice, launches the processes, brings the result home."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upath import UPath
+
+from tasks.core import events, workspace
+from tasks.core.errors import ConfigError, DataError
+from tasks.core.store import local_copy, local_output
+from tasks.lm.token_shards import TokenShards
+from tasks.train.config import TrainConfig
+from tasks.training.device import Precision, faster_precision, has_accelerator, num_accelerators
+from tasks.training.exchange import Exchange
+from tasks.training.launch import run_training
+from tasks.training.plan import Plan
+
+VERSION = 1
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainResult:
+    """What was trained, and how far it came."""
+
+    num_parameters: int
+    """A tied embedding counts once."""
+    num_tokens: int
+    """Tokens trained on, repeated ones counted again."""
+    num_steps: int
+    num_epochs: float
+    """How often the training split was read."""
+    num_skipped_steps: int
+    """Steps without a finite loss and gradient, which changed nothing."""
+    precision: Precision
+    first_loss: float
+    """Nats per token before the first update."""
+    final_train_loss: float
+    """Nats per token, mean of the last logged steps."""
+    validation_loss: float | None
+    """Nats per token of the validation split, in windows of sequence_length without overlap; None when it is empty."""
+    validation_bits_per_byte: float | None
+    """The same as bits per byte of the documents' UTF-8 text."""
+
+
+def fingerprint(config: TrainConfig) -> dict[str, Any]:
+    """The precision that ``auto`` means on this machine: bf16 and fp32 do not make the same model."""
+    return {"precision": precision_of(config)}
+
+
+def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> TrainResult:
+    """Train on the ``train`` split; writes a Hugging Face model folder with its tokenizer.
+
+    Killed or stopped, the same call continues from the newest whole checkpoint in the workspace, and makes the same
+    bytes on the same machine with the same number of processes.
+
+    Raises:
+        DataError: the shards hold too few tokens.
+        GateError: the first loss is not that of guessing, or the loss stopped being finite.
+        ConfigError: more processes than GPUs, or checkpoints of another number of processes.
+        TryAgain: interrupted; a checkpoint was saved.
+    """
+    exchange = Exchange(workspace.current())
+    with local_copy(shards) as folder, local_copy(tokenizer) as tokenizer_folder:
+        train = TokenShards(folder, "train")
+        check_enough(train, config)
+        plan = plan_of(config, train.vocab_size)
+        outcome = run_training("tasks.train.worker:pretrain", job_of(config, folder, train), plan, exchange)
+        with local_output(out) as made:
+            bring_home(exchange, tokenizer_folder, made)
+    events.metric("validation_loss", outcome["validation_loss"] or math.nan, plan.num_steps)
+    return TrainResult(
+        num_parameters=outcome["num_parameters"],
+        num_tokens=plan.num_steps * plan.tokens_per_step,
+        num_steps=plan.num_steps,
+        num_epochs=round(plan.num_steps * plan.global_batch / train.num_samples(config.sequence_length), 4),
+        num_skipped_steps=outcome["num_skipped_steps"],
+        precision=plan.precision,
+        first_loss=outcome["first_loss"],
+        final_train_loss=outcome["final_train_loss"],
+        validation_loss=outcome["validation_loss"],
+        validation_bits_per_byte=outcome["validation_bits_per_byte"],
+    )
+
+
+def check_enough(train: TokenShards, config: TrainConfig) -> None:
+    """Refuse a split that cannot fill one batch with different samples.
+
+    Raises:
+        DataError: saying how many tokens are needed.
+    """
+    needed = config.tokens_per_step + 1
+    if train.num_tokens < needed:
+        raise DataError(
+            f"the training split holds {train.num_tokens} tokens; one batch of {config.global_batch} samples of "
+            f"{config.sequence_length} tokens needs {needed}",
+            subject=str(train.folder),
+            next_step="bring more text, or lower train.sequence_length or train.global_batch",
+        )
+
+
+def precision_of(config: TrainConfig) -> Precision:
+    return faster_precision() if config.precision == "auto" else config.precision
+
+
+def plan_of(config: TrainConfig, vocab_size: int) -> Plan:
+    """The run as the loop needs it.
+
+    Raises:
+        ConfigError: when there are GPUs, but fewer than processes.
+    """
+    if has_accelerator() and config.num_processes > num_accelerators():
+        raise ConfigError(
+            "stage train is not valid",
+            [f"train.num_processes: {config.num_processes} processes need as many GPUs; found {num_accelerators()}"],
+        )
+    return Plan(
+        num_steps=config.num_steps,
+        global_batch=config.global_batch,
+        tokens_per_sample=config.sequence_length,
+        micro_batch=config.samples_per_pass,
+        num_processes=config.num_processes,
+        zero_stage=config.zero_stage,
+        precision=precision_of(config),
+        optimizer=config.optimizer,
+        matrix_lr=config.matrix_lr,
+        lr=config.lr,
+        weight_decay=config.weight_decay,
+        schedule=config.schedule,
+        warmup_share=config.warmup_share,
+        clip=config.clip,
+        seed=config.seed,
+        expected_first_loss=math.log(vocab_size),
+        first_loss_tolerance=config.first_loss_tolerance,
+        max_skipped_steps=config.max_skipped_steps,
+        log_every=config.log_every,
+        validation_every=config.validation_every,
+        checkpoint_every=config.checkpoint_every,
+    )
+
+
+def job_of(config: TrainConfig, shards: Path, train: TokenShards) -> dict[str, Any]:
+    """What the processes need besides the plan, as JSON values."""
+    return {
+        "shards": str(shards),
+        "vocab_size": train.vocab_size,
+        "eos_id": train.eos_id,
+        "shape": {
+            "num_layers": config.num_layers,
+            "hidden_size": config.hidden_size,
+            "num_heads": config.num_heads,
+            "num_kv_heads": config.num_kv_heads,
+            "ffn_size": config.ffn_size,
+            "sequence_length": config.sequence_length,
+            "tie_embeddings": config.tie_embeddings,
+            "initializer_range": config.initializer_range,
+        },
+    }
+
+
+def bring_home(exchange: Exchange, tokenizer: Path, made: Path) -> None:
+    """Copy the model, its tokenizer and the loss curve into the artifact."""
+    shutil.copytree(exchange.model, made, dirs_exist_ok=True)
+    for name in TOKENIZER_FILES:
+        shutil.copyfile(tokenizer / name, made / name)
+    (made / "report").mkdir(exist_ok=True)
+    shutil.copyfile(exchange.curve, made / "report" / exchange.curve.name)

@@ -1,0 +1,1 @@
+"""Training that several stages share: launch, loop, optimizer, schedule, checkpoints, gates."""

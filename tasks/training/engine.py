@@ -1,0 +1,65 @@
+"""Joining the other processes, and DeepSpeed's engine around a model."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from datetime import timedelta
+from typing import Any
+
+import deepspeed
+import numpy as np
+import torch
+import torch.distributed as dist
+from deepspeed.ops.op_builder.builder import OpBuilder
+
+from tasks.training import extension
+from tasks.training.deepspeed_config import deepspeed_config
+from tasks.training.device import has_accelerator
+from tasks.training.optimizer import MuonAdamW, parameter_groups
+from tasks.training.plan import Plan
+
+COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+"""A process waits at most this long for the others, who may be saving."""
+
+Engine = Any
+"""``deepspeed.DeepSpeedEngine``, which has no types."""
+
+
+def join_group(plan: Plan) -> None:
+    """Join the other processes (gloo on CPUs, NCCL on CUDA) and seed every generator."""
+    if not has_accelerator():
+        preload_extension()
+    deepspeed.init_distributed(timeout=COLLECTIVE_TIMEOUT, verbose=False)
+    assert dist.get_world_size() == plan.num_processes
+    seed = plan.seed + dist.get_rank()
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def preload_extension() -> None:
+    """Give DeepSpeed the library that set-up built, so that it need not look for it.
+
+    Its own way takes a lock file for each load; one left by a process that was killed there blocks all later ones.
+    """
+    spec = importlib.util.spec_from_file_location(extension.NAME, extension.ensure_built())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    OpBuilder._loaded_ops[extension.NAME] = module
+
+
+def make_engine(model: torch.nn.Module, plan: Plan) -> Engine:
+    """A DeepSpeed engine around a model that was built plainly.
+
+    Building under ``deepspeed.zero.Init`` would initialise empty shards (a first loss of 87 instead of
+    ln(vocabulary)), so it is not done.
+    """
+    matrix_lr = plan.matrix_lr if plan.optimizer == "muon" else None
+    groups = parameter_groups(model, matrix_lr=matrix_lr, lr=plan.lr, weight_decay=plan.weight_decay)
+    dtype = torch.bfloat16 if plan.precision == "bf16" else torch.float32
+    optimizer = MuonAdamW(groups, dtype=dtype)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=deepspeed_config(plan))
+    return engine

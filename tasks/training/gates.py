@@ -1,0 +1,49 @@
+"""What must hold for a run to go on."""
+
+from __future__ import annotations
+
+from tasks.core.errors import GateError
+
+
+def check_first_loss(loss: float, expected: float | None, tolerance: float) -> None:
+    """Refuse a model whose first loss is not that of guessing.
+
+    An untrained model spreads its probability evenly: its loss is ln(vocabulary), plus half the variance of its
+    logits, hidden_size · initializer_range² (0.04 nats at 192 · 0.02²). A first loss far above it means that weights
+    were never or wrongly initialised; one far below, that targets leak into inputs.
+
+    Raises:
+        GateError: when ``|loss - expected| > tolerance``, in nats. A loss that is not finite is left to
+            :class:`Skips`.
+    """
+    if expected is not None and abs(loss - expected) > tolerance:
+        raise GateError(
+            f"the first loss is {loss:.3f} nats; an untrained model must be within {tolerance} of "
+            f"ln(vocabulary) = {expected:.3f}",
+            subject="first_loss_tolerance",
+            next_step="check how weights are initialised (initializer_range) and that targets are the next tokens",
+        )
+
+
+class Skips:
+    """Counts optimizer steps that had to be skipped because loss or gradient were not finite."""
+
+    def __init__(self, limit: int, *, total: int = 0, in_a_row: int = 0) -> None:
+        self.limit, self.total, self.in_a_row = limit, total, in_a_row
+
+    def record(self, *, finite: bool, step: int) -> None:
+        """Count one step.
+
+        Raises:
+            GateError: when ``limit`` steps in a row were not finite.
+        """
+        if finite:
+            self.in_a_row = 0
+            return
+        self.total, self.in_a_row = self.total + 1, self.in_a_row + 1
+        if self.in_a_row >= self.limit:
+            raise GateError(
+                f"loss or gradient were not finite in {self.in_a_row} steps in a row, up to step {step}",
+                subject="max_skipped_steps",
+                next_step="lower the learning rates or the gradient clip; the last checkpoint is still sound",
+            )

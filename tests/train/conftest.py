@@ -1,0 +1,148 @@
+"""Real runs of the stage (torchrun, DeepSpeed, two processes) on a model of 20,000 weights, made once for all tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from upath import UPath
+
+from tasks.core import events, workspace
+from tasks.core.config import validated
+from tasks.core.errors import TryAgain
+from tasks.core.runner import terminated_as_try_again
+from tasks.train import stage
+from tasks.train.config import TrainConfig
+from tasks.training import checkpoint
+from tasks.training.exchange import Exchange
+
+VOCABULARY = 300
+SMALL: dict[str, Any] = {
+    "num_layers": 1, "hidden_size": 32, "num_heads": 2, "num_kv_heads": 1, "ffn_size": 64, "sequence_length": 16,
+    "global_batch": 4, "train_tokens": 400 * 64, "precision": "fp32", "log_every": 5, "checkpoint_every": 50,
+    "validation_every": 150,
+}  # fmt: skip
+
+
+@dataclass
+class Listener:
+    """Notes everything and may act at the first metric from a step on."""
+
+    at_step: int | None = None
+    act: Callable[[], None] | None = None
+    metrics: list[tuple[str, float, int | None]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def metric(self, name: str, value: float, step: int | None) -> None:
+        self.metrics.append((name, value, step))
+        if self.act is not None and step is not None and self.at_step is not None and step >= self.at_step:
+            act, self.act = self.act, None
+            act()
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def progress(self, done: float, total: float | None, unit: str) -> None: ...
+    def drop(self, reason: str, count: int) -> None: ...
+    def sample(self, name: str, text: str) -> None: ...
+
+
+@dataclass
+class Made:
+    """One finished run."""
+
+    result: stage.TrainResult
+    out: Path
+    exchange: Exchange
+    listener: Listener
+
+
+class Bench:
+    """Runs the stage on the test's own data in folders of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.shards = write_shards(root / "shards", {"train": 20_000, "validation": 1_000, "test": 0})
+        self.tokenizer = root / "tokenizer"
+        self.tokenizer.mkdir()
+        for name in stage.TOKENIZER_FILES:
+            (self.tokenizer / name).write_text(json.dumps({"name": name}), encoding="utf-8")
+
+    def run(self, name: str, listener: Listener | None = None, **knobs: Any) -> Made:
+        listener, folder = listener or Listener(), self.root / name
+        folder.mkdir(exist_ok=True)
+        config = validated(TrainConfig, {**SMALL, **knobs}, stage="train")
+        with workspace.bound(folder / "workspace"), events.listening(listener), terminated_as_try_again():
+            result = stage.run(config, UPath(self.shards), UPath(self.tokenizer), out=UPath(folder / "out"))
+        return Made(result, folder / "out", Exchange(folder / "workspace"), listener)
+
+
+def write_shards(folder: Path, num_tokens: dict[str, int]) -> Path:
+    """Token shards of a noisy chain that a small model can learn: the next token is mostly ``7 n + 3``."""
+    random, splits = np.random.default_rng(5), {}
+    for split, count in num_tokens.items():
+        (folder / split).mkdir(parents=True)
+        tokens = np.zeros(count, np.int64)
+        noise, jumps = random.random(count) < 0.1, random.integers(1, VOCABULARY, count)
+        for i in range(1, count):
+            tokens[i] = jumps[i] if noise[i] else (7 * tokens[i - 1] + 3) % VOCABULARY
+        tokens.astype("<u2").tofile(folder / split / "shard-00000.bin")
+        shards = [{"file": f"{split}/shard-00000.bin", "num_tokens": count}] if count else []
+        splits[split] = {"shards": shards, "num_tokens": count, "num_documents": 1, "num_bytes": 3 * count}
+    index = {"dtype": "uint16", "vocab_size": VOCABULARY, "eos_id": 0, "splits": splits}
+    (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("train"))
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(bench: Bench) -> Made:
+    return bench.run("uninterrupted")
+
+
+@dataclass
+class Eventful:
+    """A run that was terminated, continued, lost a process to ``kill -9``, lost a checkpoint, and then finished."""
+
+    terminated: TryAgain
+    saved_when_terminated: list[str]
+    killed: TryAgain
+    damaged: str
+    made: Made
+
+
+@pytest.fixture(scope="session")
+def eventful(bench: Bench) -> Eventful:
+    exchange = Exchange(bench.root / "eventful" / "workspace")
+    with pytest.raises(TryAgain) as terminated:
+        bench.run("eventful", Listener(60, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    saved = [tag for tag in checkpoint.tags(exchange.checkpoints) if not checkpoint.damage(exchange.checkpoints / tag)]
+
+    def kill_second_process() -> None:
+        os.kill(int((exchange.folder / "rank-1.lock").read_text("ascii")), signal.SIGKILL)
+
+    killer = Listener(checkpoint.step_of(saved[0]) + 120, kill_second_process)
+    with pytest.raises(TryAgain) as killed:
+        bench.run("eventful", killer)
+    assert killer.act is None, "something else ended the run"
+    damaged = checkpoint.newest_verified(exchange.checkpoints, checkpoint.Layout(2, 0))[0]
+    assert damaged is not None
+    flip_last_byte(exchange.checkpoints / damaged / "mp_rank_00_model_states.pt")
+    return Eventful(terminated.value, saved, killed.value, damaged, bench.run("eventful"))
+
+
+def flip_last_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from upath import UPath
+
+from tasks.core import workspace
+from tasks.core.config import validated
+from tasks.core.errors import DataError, GateError
+from tasks.lm.token_shards import TokenShards
+from tasks.train import stage
+from tasks.train.config import TrainConfig
+from tasks.training import checkpoint
+from tasks.training.curve import read_curve
+
+
+def losses_of(path: Path) -> list[dict[str, Any]]:
+    """A loss curve without what depends on the machine's mood."""
+    return [{name: value for name, value in line.items() if name != "tokens_per_second"} for line in read_curve(path)]
+
+
+def test_the_loss_falls(uninterrupted):
+    assert uninterrupted.result.final_train_loss < uninterrupted.result.first_loss - 2
+
+
+def test_the_first_loss_is_that_of_guessing(uninterrupted):
+    assert uninterrupted.result.first_loss == pytest.approx(math.log(300), abs=0.05)
+
+
+def test_the_artifact_is_a_model_whose_validation_loss_transformers_computes_too(uninterrupted, bench):
+    model = AutoModelForCausalLM.from_pretrained(uninterrupted.out)
+    tokens = TokenShards(bench.shards, "validation").window(0, 1000)
+    stream, total = np.concatenate([[0], tokens]), 0.0
+    for start in range(0, 1000, 16):
+        piece = torch.from_numpy(stream[start : start + 17])[None]
+        with torch.no_grad():
+            total += model(input_ids=piece, labels=piece).loss.item() * (piece.shape[1] - 1)
+    assert uninterrupted.result.validation_loss == pytest.approx(total / 1000, rel=1e-5)
+
+
+def test_bits_per_byte_spread_the_loss_over_the_bytes_of_the_text(uninterrupted):
+    per_byte = uninterrupted.result.validation_loss / math.log(2) / 3
+    assert uninterrupted.result.validation_bits_per_byte == pytest.approx(per_byte)
+
+
+def test_the_result_counts_what_was_read(uninterrupted):
+    result = uninterrupted.result
+    assert (result.num_steps, result.num_tokens, result.num_skipped_steps) == (400, 25_600, 0)
+    assert result.num_epochs == pytest.approx(25_600 / 20_000, rel=1e-3)
+    assert result.num_parameters == sum(
+        one.numel() for one in AutoModelForCausalLM.from_pretrained(uninterrupted.out).parameters()
+    )
+
+
+def test_the_tokenizer_travels_with_the_model(uninterrupted, bench):
+    for name in stage.TOKENIZER_FILES:
+        assert (uninterrupted.out / name).read_bytes() == (bench.tokenizer / name).read_bytes()
+
+
+def test_metrics_arrive_on_the_axis_of_optimizer_steps(uninterrupted):
+    named = {name: [step for one, _, step in uninterrupted.listener.metrics if one == name] for name in ("loss",)}
+    assert named["loss"] == list(range(5, 401, 5))
+    names = {name for name, _, _ in uninterrupted.listener.metrics}
+    assert {"loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second"} <= names
+
+
+def test_the_curve_shows_validation_at_its_interval(uninterrupted):
+    curve = read_curve(uninterrupted.out / "report" / "training.jsonl")
+    assert [line["step"] for line in curve if "validation_loss" in line] == [150, 300]
+
+
+def test_a_terminated_run_saves_where_it_is_and_asks_to_be_run_again(eventful):
+    assert eventful.terminated.exit_code == 75
+    assert eventful.saved_when_terminated
+    assert checkpoint.step_of(eventful.saved_when_terminated[0]) >= 60
+
+
+def test_a_run_that_lost_a_process_names_the_step_it_resumes_from(eventful):
+    assert eventful.killed.exit_code == 75
+    assert f"resumes from step {checkpoint.step_of(eventful.damaged)}" in eventful.killed.next_step
+
+
+def test_a_damaged_checkpoint_is_left_out_by_name(eventful):
+    notes = eventful.made.listener.notes
+    assert any(eventful.damaged in note and "altered" in note for note in notes)
+    resumed = next(int(note.split()[3]) for note in notes if note.startswith("resuming from step"))
+    assert 0 < resumed < checkpoint.step_of(eventful.damaged)
+
+
+def test_a_run_with_interruptions_makes_the_same_bytes(uninterrupted, eventful):
+    for name in ("model.safetensors", "config.json", "generation_config.json"):
+        assert (eventful.made.out / name).read_bytes() == (uninterrupted.out / name).read_bytes()
+
+
+def test_a_run_with_interruptions_has_the_same_curve_and_result(uninterrupted, eventful):
+    report = Path("report", "training.jsonl")
+    assert losses_of(eventful.made.out / report) == losses_of(uninterrupted.out / report)
+    assert eventful.made.result == uninterrupted.result
+
+
+def test_metrics_of_a_resumed_run_continue_the_axis(eventful):
+    steps = [step for name, _, step in eventful.made.listener.metrics if name == "loss"]
+    assert steps == list(range(steps[0], 401, 5))
+    assert steps[0] >= 50
+
+
+def test_broken_initialisation_is_refused(bench):
+    with pytest.raises(GateError, match=r"first loss is .* within 0\.5 of ln\(vocabulary\) = 5\.704"):
+        bench.run("broken", initializer_range=1.0)
+
+
+def test_too_few_tokens_says_how_many_are_needed(bench, tmp_path):
+    config = validated(TrainConfig, {"train_tokens": 10**6, "global_batch": 128}, stage="train")
+    with (
+        workspace.bound(tmp_path / "workspace"),
+        pytest.raises(DataError, match=r"holds 20000 tokens.*needs 32769"),
+    ):
+        stage.run(config, UPath(bench.shards), UPath(bench.tokenizer), out=UPath(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(("asked", "seen"), [("bf16", "bf16"), ("fp32", "fp32"), ("auto", "fp32")])
+def test_the_precision_that_was_resolved_enters_the_identity(asked, seen, monkeypatch):
+    monkeypatch.setattr(stage, "faster_precision", lambda: "fp32")
+    assert stage.fingerprint(TrainConfig(precision=asked)) == {"precision": seen}

@@ -1,0 +1,209 @@
+"""The loop on DeepSpeed's real engine, in this process alone; several processes are tests/train's matter."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+os.environ["DS_ACCELERATOR"] = "cpu"
+
+import deepspeed
+import torch.distributed as dist
+
+from tasks.core.errors import GateError
+from tasks.training import extension, loop
+from tasks.training.curve import read_curve
+from tasks.training.engine import make_engine, preload_extension
+from tasks.training.exchange import Exchange
+from tasks.training.plan import Plan
+
+PLAN = Plan(
+    num_steps=30, global_batch=8, tokens_per_sample=4, micro_batch=8, num_processes=1, zero_stage=0, precision="fp32",
+    optimizer="adamw", matrix_lr=0.03, lr=0.05, weight_decay=0.0, schedule="wsd", warmup_share=0.1, clip=1.0, seed=1,
+    expected_first_loss=math.log(9), first_loss_tolerance=0.5, max_skipped_steps=4, log_every=7, validation_every=0,
+    checkpoint_every=0,
+)  # fmt: skip
+
+
+class Successor(torch.nn.Module):
+    """Predicts the next of nine tokens from the last, through one matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(3)
+        self.table = torch.nn.Embedding(9, 6)
+        self.inner = torch.nn.Linear(6, 6, bias=False)
+        self.head = torch.nn.Linear(6, 9, bias=False)
+        for parameter in self.parameters():
+            parameter.data.normal_(0, 0.1, generator=generator)
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        return self.table
+
+    def get_output_embeddings(self) -> torch.nn.Module:
+        return self.head
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.inner(self.table(tokens)))
+
+
+class Counting:
+    """Learn that each token is followed by the next one; remembers which samples were asked for."""
+
+    def __init__(self, poison: range = range(0)) -> None:
+        self.poison, self.asked = poison, []
+
+    def batch(self, numbers: range) -> torch.Tensor:
+        self.asked.append(numbers)
+        starts = torch.tensor([number * 5 % 9 for number in numbers])
+        return (starts[:, None] + torch.arange(5)[None]) % 9
+
+    def loss(self, model: Any, batch: torch.Tensor) -> torch.Tensor:
+        logits = model(batch[:, :-1]).flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(logits, batch[:, 1:].flatten())
+        return loss * math.nan if self.asked[-1].start // PLAN.global_batch in self.poison else loss
+
+    def validation_loss(self, model: Any) -> float | None:  # noqa: ARG002
+        return 1.5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _group(tmp_path_factory):
+    address = f"file://{tmp_path_factory.mktemp('group')}/store"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
+            patch.setenv(name, value)
+        preload_extension()
+        deepspeed.init_distributed("gloo", False, init_method=address, rank=0, world_size=1, verbose=False)
+        yield
+        dist.destroy_process_group()
+
+
+@pytest.fixture
+def exchange(tmp_path) -> Exchange:
+    made = Exchange(tmp_path / "workspace")
+    made.folder.mkdir()
+    made.prepare({})
+    return made
+
+
+def trained(
+    plan: Plan, exchange: Exchange, objective: Counting | None = None, resume: str | None = None
+) -> tuple[list[torch.Tensor], loop.Ending]:
+    engine = make_engine(Successor(), plan)
+    ending = loop.train(engine, objective or Counting(), plan, exchange, resume=resume, supervisor=os.getpid())
+    return [parameter.detach().clone() for parameter in engine.module.parameters()], ending
+
+
+def test_the_loss_falls_and_the_first_one_is_kept(exchange):
+    _, ending = trained(PLAN, exchange)
+    assert ending.finished
+    assert ending.progress.first_loss == pytest.approx(math.log(9), abs=0.1)
+    assert ending.progress.last_loss < 1.0
+
+
+def test_accumulating_gives_the_gradients_of_one_batch(exchange):
+    whole, _ = trained(PLAN, exchange)
+    parts, _ = trained(replace(PLAN, micro_batch=2), exchange)
+    for one, other in zip(whole, parts, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_every_step_reads_its_own_samples(exchange):
+    objective = Counting()
+    trained(replace(PLAN, micro_batch=4, num_steps=3), exchange, objective)
+    assert [number for numbers in objective.asked for number in numbers] == list(range(24))
+
+
+@pytest.mark.parametrize("zero_stage", [1, 2])
+def test_zero_trains_the_same_weights(exchange, zero_stage):
+    plain, _ = trained(PLAN, exchange)
+    divided, _ = trained(replace(PLAN, zero_stage=zero_stage), exchange)
+    for one, other in zip(plain, divided, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_that_is_not_finite_changes_nothing(exchange):
+    once = replace(PLAN, num_steps=1, warmup_share=0.0)
+    before = [parameter.detach().clone() for parameter in Successor().parameters()]
+    after, ending = trained(once, exchange, Counting(poison=range(1)))
+    assert ending.progress.skipped == 1
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_a_few_bad_steps_are_survived_and_counted(exchange):
+    weights, ending = trained(PLAN, exchange, Counting(poison=range(5, 8)))
+    assert ending.progress.skipped == 3
+    assert all(parameter.isfinite().all() for parameter in weights)
+
+
+@pytest.mark.parametrize("zero_stage", [0, 1])
+def test_a_loss_that_stays_nan_stops_the_run(exchange, zero_stage):
+    with pytest.raises(GateError, match="not finite in 4 steps in a row, up to step 9"):
+        trained(replace(PLAN, zero_stage=zero_stage), exchange, Counting(poison=range(5, 30)))
+
+
+def test_weights_that_explode_stop_the_run(exchange):
+    with pytest.raises(GateError, match="4 steps in a row"):
+        trained(replace(PLAN, optimizer="muon", matrix_lr=1e38, lr=1e38), exchange)
+
+
+def test_a_first_loss_far_from_guessing_stops_the_run(exchange):
+    with pytest.raises(GateError, match="ln"):
+        trained(replace(PLAN, expected_first_loss=math.log(100)), exchange)
+
+
+def test_a_line_of_the_curve_is_the_mean_of_its_steps(exchange):
+    trained(replace(PLAN, log_every=1), exchange)
+    single = [line["loss"] for line in read_curve(exchange.curve)]
+    exchange.curve.unlink()
+    trained(PLAN, exchange)
+    lines = read_curve(exchange.curve)
+    assert [line["step"] for line in lines] == [7, 14, 21, 28, 30]
+    assert lines[1]["loss"] == pytest.approx(sum(single[7:14]) / 7, rel=1e-12)
+
+
+def test_the_gradient_norm_is_that_before_clipping(exchange):
+    trained(replace(PLAN, num_steps=1, log_every=1), exchange)
+    model, objective = Successor(), Counting()
+    objective.loss(model, objective.batch(range(8))).backward()
+    norm = math.sqrt(sum(float((parameter.grad**2).sum()) for parameter in model.parameters()))
+    assert read_curve(exchange.curve)[0]["gradient_norm"] == pytest.approx(norm, rel=1e-5)
+
+
+@pytest.mark.parametrize(("optimizer", "zero_stage"), [("muon", 0), ("adamw", 1)])
+def test_a_stopped_run_continues_to_the_same_bits(exchange, optimizer, zero_stage):
+    plan = replace(PLAN, optimizer=optimizer, zero_stage=zero_stage)
+    whole, _ = trained(plan, exchange)
+    shutil.rmtree(exchange.checkpoints)
+    exchange.curve.unlink()
+    exchange.stop.touch()
+    _, ending = trained(plan, exchange)
+    assert (ending.finished, ending.progress.step) == (False, 1)
+    exchange.stop.unlink()
+    resumed, ending = trained(plan, exchange, resume="step-00000001")
+    assert ending.finished
+    assert all(torch.equal(one, other) for one, other in zip(whole, resumed, strict=True))
+
+
+def test_validation_comes_at_its_interval(exchange):
+    trained(replace(PLAN, validation_every=10), exchange)
+    assert [line["step"] for line in read_curve(exchange.curve) if "validation_loss" in line] == [10, 20]
+
+
+def test_the_extension_loads_beside_the_lock_of_a_killed_process(tmp_path, monkeypatch):
+    library = extension.ensure_built()
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    folder = extension.cache_folder() / extension.NAME
+    shutil.copytree(library.parent, folder)
+    (folder / "lock").touch()
+    program = "from tasks.training.engine import preload_extension; preload_extension()"
+    subprocess.run([sys.executable, "-c", program], cwd=extension.VAR.parent, timeout=120, check=True)
