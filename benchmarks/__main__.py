@@ -50,7 +50,8 @@ def run(path: Path) -> tuple[int, list[str]]:
     code = process.wait()
     try:
         told = json.loads(last)
-        return code, [told["name"], *(f"{told[name]:,.4g}" for name in ("ours", "peer", "ratio", "floor")), told["unit"]]
+        numbers = [f"{told[name]:,.4g}" for name in ("ours", "peer", "ratio", "floor")]
+        return code, [told["name"], *numbers, told["unit"]]
     except (ValueError, KeyError, TypeError):
         return code or 1, [path.stem, "failed", "", "", "", ""]
 

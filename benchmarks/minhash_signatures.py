@@ -1,7 +1,7 @@
 """MinHash signatures from text: our kernel beside datasketch's bulk hashing of the same word shingles.
 
 Both start from the same texts and end with the same 128 numbers per document, to the bit. Counted in CPU-seconds of
-this process, so that another load on the machine does not change the ratio; our kernel compiles before the clock starts.
+this process, so that another load on the machine does not change the ratio; our kernel is compiled beforehand.
 """
 
 from __future__ import annotations

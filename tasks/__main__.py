@@ -9,7 +9,6 @@ python -m tasks show dags/lifecycle.yaml
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shlex
@@ -31,7 +30,7 @@ from tasks.core.plan import plan
 from tasks.core.runner import Outcome, Spec, explain_failure, run, terminated_as_try_again
 from tasks.core.stage import config_type_of, signature_of, stage_names
 from tasks.core.stage import load as load_stage
-from tasks.core.store import VAR, open_store
+from tasks.core.store import REPOSITORY, VAR, open_store
 from tasks.core.tracking import RunContext
 
 
@@ -134,9 +133,7 @@ def command_for(spec: Spec) -> str:
     path = VAR / "specs" / f"{spec.stage}-{sha256(text.encode()).hexdigest()[:12]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
-    with contextlib.suppress(ValueError):
-        path = path.relative_to(Path.cwd())
-    return f"{shlex.quote(sys.executable)} -m tasks run {spec.stage} --spec {shlex.quote(str(path))}"
+    return f"{REPOSITORY}/bin/with-env python -m tasks run {spec.stage} --spec {shlex.quote(str(path))}"
 
 
 def do_plan(options: argparse.Namespace) -> int:

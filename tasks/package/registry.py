@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 ALIAS = "challenger"
-RUN_ENV = "HEADRACE_MLFLOW_RUN_ID"
-"""The run of this stage, when the runner tracks it."""
 EXPERIMENT = "package"
 """Where a registration outside any pipeline run opens a run of its own."""
 DIGEST = "headrace.bento_sha256"
@@ -83,7 +81,7 @@ def _versions(client: MlflowClient, name: str) -> dict[str, tuple[str, str]]:
 
 def _new_version(client: MlflowClient, name: str, bento: Path, tags: Mapping[str, str]) -> tuple[str, str]:
     """Log the file to the stage's run, or to a run of its own, and register it from there."""
-    run_id = os.environ.get(RUN_ENV, "")
+    run_id = tracking.current_run_id()
     own = not run_id
     if own:
         run_id = client.create_run(tracking.experiment_of(client, EXPERIMENT), run_name=bento.stem).info.run_id

@@ -123,7 +123,7 @@ def test_other_bytes_are_a_new_version_and_take_the_alias(tmp_path: object, monk
     client = MlflowClient(uri)
     experiment = client.create_experiment("lifecycle", artifact_location=f"file://{tmp_path}/artifacts")
     run = client.create_run(experiment)
-    monkeypatch.setenv(registry.RUN_ENV, run.info.run_id)
+    monkeypatch.setattr(registry.tracking, "current_run_id", lambda: run.info.run_id)
     bento = tmp_path / "m.bento"
     found = []
     for content in (b"one", b"two", b"one"):
