@@ -73,7 +73,8 @@ def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> 
         outcome = run_training("tasks.train.worker:pretrain", job_of(config, folder, train), plan, exchange)
         with local_output(out) as made:
             bring_home(exchange, tokenizer_folder, made)
-    events.metric("validation_loss", outcome["validation_loss"] or math.nan, plan.num_steps)
+    if outcome["validation_loss"] is not None:
+        events.metric("validation_loss", outcome["validation_loss"], plan.num_steps)
     return TrainResult(
         num_parameters=outcome["num_parameters"],
         num_tokens=plan.num_steps * plan.tokens_per_step,

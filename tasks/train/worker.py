@@ -20,7 +20,7 @@ from tasks.training.plan import Plan
 def pretrain(exchange: Exchange, job: dict[str, Any]) -> None:
     """Build the model, train it to the end of the plan, and leave model and outcome in the exchange."""
     plan, shape = Plan(**job["plan"]), Shape(**job["shape"])
-    join_group(plan)
+    join_group(plan, exchange.group)
     model = build_model(shape, vocab_size=job["vocab_size"], eos_id=job["eos_id"], seed=plan.seed)
     engine = make_engine(model, plan)
     folder = Path(job["shards"])

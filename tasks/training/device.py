@@ -14,8 +14,8 @@ BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def has_accelerator() -> bool:
-    """Whether torch sees a CUDA device."""
-    return bool(torch.cuda.is_available())
+    """Whether to train on CUDA: torch sees a device, and ``DS_ACCELERATOR=cpu`` does not forbid it."""
+    return os.environ.get("DS_ACCELERATOR") != "cpu" and bool(torch.cuda.is_available())
 
 
 def faster_precision(cpuinfo: Path = Path("/proc/cpuinfo")) -> Precision:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import deepspeed
 import numpy as np
 import torch
-import torch.distributed as dist
 from deepspeed.ops.op_builder.builder import OpBuilder
 
 from tasks.training import extension
@@ -26,13 +27,23 @@ Engine = Any
 """``deepspeed.DeepSpeedEngine``, which has no types."""
 
 
-def join_group(plan: Plan) -> None:
-    """Join the other processes (gloo on CPUs, NCCL on CUDA) and seed every generator."""
+def join_group(plan: Plan, meeting: Path) -> None:
+    """Join the other processes of this machine (gloo on CPUs, NCCL on CUDA) and seed every generator.
+
+    ``meeting`` is a file that is not there yet, the same for all of them.
+    """
     if not has_accelerator():
         preload_extension()
-    deepspeed.init_distributed(timeout=COLLECTIVE_TIMEOUT, verbose=False)
-    assert dist.get_world_size() == plan.num_processes
-    seed = plan.seed + dist.get_rank()
+    rank = int(os.environ["RANK"])
+    deepspeed.init_distributed(
+        auto_mpi_discovery=False,
+        verbose=False,
+        timeout=COLLECTIVE_TIMEOUT,
+        init_method=f"file://{meeting}",
+        rank=rank,
+        world_size=plan.num_processes,
+    )
+    seed = plan.seed + rank
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

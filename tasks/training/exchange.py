@@ -59,6 +59,14 @@ class Exchange:
         return self.folder / "logs"
 
     @property
+    def meeting(self) -> Path:
+        return self.folder / "meeting"
+
+    @property
+    def group(self) -> Path:
+        return self.folder / "group"
+
+    @property
     def model(self) -> Path:
         return self.folder / "model"
 
@@ -66,7 +74,7 @@ class Exchange:
         """Clear what an earlier attempt left behind (not its checkpoints) and write the job."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(exist_ok=True)
-        for path in (self.stop, self.outcome, self.failure):
+        for path in (self.stop, self.outcome, self.failure, self.meeting, self.group):
             path.unlink(missing_ok=True)
         write_json(self.job, job)
 
@@ -97,18 +105,20 @@ class Exchange:
         private.unlink()
 
     def read_failure(self) -> HeadraceError | None:
-        """The failure as the error it was; None when no process told of one."""
+        """The failure as the error it was, a fault with its traceback as a note; None when no process told of one."""
         if not self.failure.is_file():
             return None
         told = json.loads(self.failure.read_text("utf-8"))
         kind = getattr(errors, told["kind"], None)
         if kind in (errors.GateError, errors.DataError, errors.ServiceError, errors.TryAgain):
             return kind(told["message"], next_step=told["next_step"], subject=told["subject"])  # type: ignore[no-any-return]
-        return HeadraceError(
-            f"a training process failed with {told['kind']}: {told['message']}\n{told['traceback']}",
+        failure = HeadraceError(
+            f"a training process failed with {told['kind']}: {told['message']}",
             subject=str(self.logs),
             next_step=f"read the traceback above and the logs in {self.logs}",
         )
+        failure.add_note(told["traceback"])
+        return failure
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -13,10 +13,9 @@ def check_first_loss(loss: float, expected: float | None, tolerance: float) -> N
     were never or wrongly initialised; one far below, that targets leak into inputs.
 
     Raises:
-        GateError: when ``|loss - expected| > tolerance``, in nats. A loss that is not finite is left to
-            :class:`Skips`.
+        GateError: unless ``|loss - expected| <= tolerance``, in nats; a loss that is not a number is refused too.
     """
-    if expected is not None and abs(loss - expected) > tolerance:
+    if expected is not None and not abs(loss - expected) <= tolerance:
         raise GateError(
             f"the first loss is {loss:.3f} nats; an untrained model must be within {tolerance} of "
             f"ln(vocabulary) = {expected:.3f}",

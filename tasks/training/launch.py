@@ -80,10 +80,10 @@ def outcome_of(exchange: Exchange, code: int) -> dict[str, Any]:
             subject=str(exchange.logs),
             next_step=f"the same command resumes from step {checkpoint.last_step(exchange.checkpoints)}",
         )
+    for text in getattr(failure, "__notes__", [last_lines(log, 30)]):
+        events.note(text)
     raise failure or HeadraceError(
-        f"torchrun ended with {code}:\n{last_lines(log, 15)}",
-        subject=str(exchange.logs),
-        next_step=f"read the logs in {exchange.logs}",
+        f"torchrun ended with {code}", subject=str(exchange.logs), next_step=f"read the logs in {exchange.logs}"
     )
 
 
@@ -107,9 +107,12 @@ def relay(reader: CurveReader, plan: Plan) -> None:
 
 @contextmanager
 def torchrun(function: str, plan: Plan, exchange: Exchange) -> Iterator[subprocess.Popen[bytes]]:
-    """torchrun on this machine, loopback only. When the block is left by an error (a SIGTERM, a Ctrl-C) the
-    processes finish their step, save and leave first."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+    """torchrun on this machine, reachable from this machine only.
+
+    When the block is left by an error (a SIGTERM, a Ctrl-C) the processes finish their step, save and leave first.
+    """
+    command = [sys.executable, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", "--nnodes=1"]
+    command += ["--rdzv-backend=c10d", "--rdzv-conf=store_type=file", f"--rdzv-endpoint={exchange.meeting}"]
     command += [f"--nproc-per-node={plan.num_processes}", f"--shutdown-timeout={SHUTDOWN_S}"]
     command += ["-m", "tasks.training.process", str(exchange.folder), *function.split(":")]
     with (exchange.logs / TORCHRUN_LOG).open("wb") as log:
@@ -159,6 +162,7 @@ def environment(num_processes: int) -> dict[str, str]:
         "MALLOC_TOP_PAD_": str(64 * 2**20),
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONUNBUFFERED": "1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
     if not has_accelerator():
         variables |= {

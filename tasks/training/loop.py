@@ -183,24 +183,30 @@ class Run:
         return norm
 
     def report(self, loss: float, norm: float, rate: float) -> None:
-        """Add a line to the curve when one is due: at every ``log_every``-th step, and at the last."""
+        """Add a line to the curve when one is due: at every ``log_every``-th step, at a validation, and at the last.
+
+        Steps that were not finite are counted in the line and left out of its mean loss.
+        """
         plan, progress = self.plan, self.progress
-        progress.window.append(loss)
+        if math.isfinite(loss):
+            progress.window.append(loss)
         last = progress.step == plan.num_steps
         validate = bool(plan.validation_every) and progress.step % plan.validation_every == 0 and not last
         if not (last or validate or progress.step % plan.log_every == 0):
             return
-        progress.last_loss = sum(progress.window) / len(progress.window)
-        progress.window.clear()
         speed = (progress.step - self.clock_step) * plan.tokens_per_step / (time.monotonic() - self.clock)
         line = {
             "step": progress.step,
             "tokens": progress.step * plan.tokens_per_step,
-            "loss": progress.last_loss,
             "learning_rate": rate * plan.lr,
-            "gradient_norm": norm,
+            "skipped_steps": progress.skipped,
             "tokens_per_second": round(speed, 1),
         }
+        if progress.window:
+            line["loss"] = progress.last_loss = sum(progress.window) / len(progress.window)
+            progress.window.clear()
+        if math.isfinite(norm):
+            line["gradient_norm"] = norm
         if validate and (held_out := self.objective.validation_loss(self.engine)) is not None:
             line["validation_loss"] = held_out
         if self.curve is not None:

@@ -117,6 +117,7 @@ class Eventful:
 
     terminated: TryAgain
     saved_when_terminated: list[str]
+    listening: set[str]
     killed: TryAgain
     damaged: str
     made: Made
@@ -129,8 +130,14 @@ def eventful(bench: Bench) -> Eventful:
         bench.run("eventful", Listener(60, lambda: os.kill(os.getpid(), signal.SIGTERM)))
     saved = [tag for tag in checkpoint.tags(exchange.checkpoints) if not checkpoint.damage(exchange.checkpoints / tag)]
 
+    listening: set[str] = set()
+
     def kill_second_process() -> None:
-        os.kill(int((exchange.folder / "rank-1.lock").read_text("ascii")), signal.SIGKILL)
+        second = int((exchange.folder / "rank-1.lock").read_text("ascii"))
+        launcher = int(Path(f"/proc/{second}/stat").read_text().rpartition(")")[2].split()[1])
+        for pid in (launcher, second, int((exchange.folder / "rank-0.lock").read_text("ascii"))):
+            listening.update(listening_addresses(pid))
+        os.kill(second, signal.SIGKILL)
 
     killer = Listener(checkpoint.step_of(saved[0]) + 120, kill_second_process)
     with pytest.raises(TryAgain) as killed:
@@ -139,10 +146,22 @@ def eventful(bench: Bench) -> Eventful:
     damaged = checkpoint.newest_verified(exchange.checkpoints, checkpoint.Layout(2, 0))[0]
     assert damaged is not None
     flip_last_byte(exchange.checkpoints / damaged / "mp_rank_00_model_states.pt")
-    return Eventful(terminated.value, saved, killed.value, damaged, bench.run("eventful"))
+    return Eventful(terminated.value, saved, listening, killed.value, damaged, bench.run("eventful"))
 
 
 def flip_last_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
+
+
+def listening_addresses(pid: int) -> set[str]:
+    """Hexadecimal addresses on which a process accepts connections (``0100007F`` is 127.0.0.1)."""
+    inodes = {path.readlink().name[8:-1] for path in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                found.add(fields[1].split(":")[0])
+    return found

@@ -81,6 +81,10 @@ def test_a_terminated_run_saves_where_it_is_and_asks_to_be_run_again(eventful):
     assert checkpoint.step_of(eventful.saved_when_terminated[0]) >= 60
 
 
+def test_the_processes_listen_on_this_machine_only(eventful):
+    assert eventful.listening == {"0100007F"}
+
+
 def test_a_run_that_lost_a_process_names_the_step_it_resumes_from(eventful):
     assert eventful.killed.exit_code == 75
     assert f"resumes from step {checkpoint.step_of(eventful.damaged)}" in eventful.killed.next_step

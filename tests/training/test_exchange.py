@@ -29,7 +29,7 @@ def test_a_fault_arrives_with_its_traceback(exchange):
     told = exchange.read_failure()
     assert type(told) is HeadraceError
     assert "ZeroDivisionError: by zero" in str(told)
-    assert __file__ in str(told)
+    assert __file__ in told.__notes__[0]
 
 
 def test_the_first_failure_is_heard(exchange):

@@ -15,7 +15,7 @@ def test_a_first_loss_near_ln_of_the_vocabulary_passes(loss):
     check_first_loss(loss, EXPECTED, 0.5)
 
 
-@pytest.mark.parametrize("loss", [87.0, EXPECTED + 0.51, EXPECTED - 0.51, 0.1])
+@pytest.mark.parametrize("loss", [87.0, EXPECTED + 0.51, EXPECTED - 0.51, 0.1, math.nan, math.inf])
 def test_a_first_loss_far_from_it_is_refused(loss):
     with pytest.raises(GateError, match=r"ln\(vocabulary\) = 8\.318"):
         check_first_loss(loss, EXPECTED, 0.5)

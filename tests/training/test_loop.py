@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,6 +21,7 @@ import torch.distributed as dist
 
 from tasks.core.errors import GateError
 from tasks.training import extension, loop
+from tasks.training.checkpoint import last_step
 from tasks.training.curve import read_curve
 from tasks.training.engine import make_engine, preload_extension
 from tasks.training.exchange import Exchange
@@ -87,6 +89,14 @@ def _group(tmp_path_factory):
         dist.destroy_process_group()
 
 
+@pytest.fixture(autouse=True)
+def _signals():
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
 @pytest.fixture
 def exchange(tmp_path) -> Exchange:
     made = Exchange(tmp_path / "workspace")
@@ -132,7 +142,7 @@ def test_zero_trains_the_same_weights(exchange, zero_stage):
 
 
 def test_a_step_that_is_not_finite_changes_nothing(exchange):
-    once = replace(PLAN, num_steps=1, warmup_share=0.0)
+    once = replace(PLAN, num_steps=1, expected_first_loss=None)
     before = [parameter.detach().clone() for parameter in Successor().parameters()]
     after, ending = trained(once, exchange, Counting(poison=range(1)))
     assert ending.progress.skipped == 1
@@ -142,6 +152,8 @@ def test_a_step_that_is_not_finite_changes_nothing(exchange):
 def test_a_few_bad_steps_are_survived_and_counted(exchange):
     weights, ending = trained(PLAN, exchange, Counting(poison=range(5, 8)))
     assert ending.progress.skipped == 3
+    assert [line["skipped_steps"] for line in read_curve(exchange.curve)] == [2, 3, 3, 3, 3]
+    assert all(math.isfinite(line["loss"]) for line in read_curve(exchange.curve))
     assert all(parameter.isfinite().all() for parameter in weights)
 
 
@@ -192,6 +204,27 @@ def test_a_stopped_run_continues_to_the_same_bits(exchange, optimizer, zero_stag
     resumed, ending = trained(plan, exchange, resume="step-00000001")
     assert ending.finished
     assert all(torch.equal(one, other) for one, other in zip(whole, resumed, strict=True))
+
+
+def test_a_run_whose_supervisor_died_saves_and_leaves(exchange):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    ending = loop.train(make_engine(Successor(), PLAN), Counting(), PLAN, exchange, resume=None, supervisor=gone.pid)
+    assert not ending.finished
+    assert last_step(exchange.checkpoints) == ending.progress.step == 1
+
+
+def test_a_terminated_process_finishes_its_step_and_saves(exchange):
+    class Terminating(Counting):
+        def batch(self, numbers: range) -> torch.Tensor:
+            if numbers.start == 5 * PLAN.global_batch:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().batch(numbers)
+
+    _, ending = trained(PLAN, exchange, Terminating())
+    assert not ending.finished
+    assert last_step(exchange.checkpoints) == ending.progress.step
+    assert ending.progress.step in (6, 7)
 
 
 def test_validation_comes_at_its_interval(exchange):
