@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from tasks.core import plan
 from tasks.core.artifact import Artifact
@@ -105,7 +106,7 @@ def show_training(console: Console, made: Mapping[str, Artifact]) -> None:
     ]
     plotext.clf()
     plotext.theme("clear")
-    plotext.plotsize(PLOT_WIDTH, PLOT_HEIGHT)
+    plotext.plotsize(min(PLOT_WIDTH, console.width), PLOT_HEIGHT)
     for name, marker in (("loss", "braille"), ("validation_loss", "x")):
         points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
         if points:
@@ -141,7 +142,7 @@ def show_evaluation(console: Console, made: Mapping[str, Artifact]) -> None:
     show_bleu(console, evaluation)
     title(console, "What it writes")
     for one in evaluation["continuations"]:
-        text = one["prompt"] + "[green]" + escaped(one["text"]).strip("\n") + "[/green]"
+        text = Text(one["prompt"]).append(one["text"].rstrip("\n"), style="green")
         console.print(Panel(text, box=box.MINIMAL, padding=(0, 1)), highlight=False)
 
 
@@ -156,11 +157,6 @@ def score_cells(row: Mapping[str, Any]) -> list[str]:
 def gain(ratio: float) -> str:
     """A ratio of bits in words: 0.95 is ``5.0% fewer bits``."""
     return f"{abs(1 - ratio):.1%} {'fewer' if ratio < 1 else 'more'} bits"
-
-
-def escaped(text: str) -> str:
-    """Text that rich prints as it is."""
-    return text.replace("[", r"\[")
 
 
 def show_bleu(console: Console, evaluation: Mapping[str, Any]) -> None:
@@ -202,23 +198,22 @@ def show_compression(console: Console, made: Mapping[str, Artifact]) -> None:
 def show_service(console: Console, made: Mapping[str, Artifact]) -> None:
     """Where the bento is, how to serve and ask it, how to look further, and what to expect."""
     package = result_of(made, "package")
-    name, version = package["tag"].split(":")
-    bento = local(made["package"].path) / package["file"]
+    name = package["tag"].split(":")[0]
     title(console, "Serve it, and ask it")
     for line in (
-        f"bin/with-env bentoml import {bento}",
-        f"bin/with-env bentoml serve {package['tag']} --host 127.0.0.1 --port 3000",
+        f"bin/serve {local(made['package'].path)}",
         "curl -s http://127.0.0.1:3000/v1/completions -H 'content-type: application/json' \\",
         f"""     -d '{{"model": "{name}", "prompt": "English: Open the file.\\nChinese:", "max_tokens": 24}}'""",
     ):
         console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Registered in MLflow as models:/{name}@challenger (bento version {version}).")
+    console.print(f"The bento {package['tag']} is registered in MLflow as models:/{name}@challenger.", highlight=False)
     title(console, "Look further")
-    console.print(
-        "  bin/with-env airflow standalone       http://127.0.0.1:8080 (password: var/secrets/)", highlight=False
-    )
-    console.print("  bin/with-env mlflow ui --host 127.0.0.1 --port 5000", highlight=False)
-    console.print("  bin/with-env python -m tasks plan dags/lifecycle.yaml --set dedup.threshold=0.7", highlight=False)
+    for line in (
+        "bin/with-env airflow standalone      http://127.0.0.1:8080, user admin, password in var/secrets",
+        "mlflow/serve                         http://127.0.0.1:5000",
+        "bin/with-env python -m tasks plan dags/lifecycle.yaml --set dedup.threshold=0.7",
+    ):
+        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
     train = result_of(made, "train")
     console.print(
         f"\nWhat to expect: {train['num_parameters'] / 1e6:.1f} M parameters and {train['num_tokens'] / 1e6:.1f} M "

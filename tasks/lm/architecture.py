@@ -25,6 +25,8 @@ class Shape:
     sequence_length: int
     tie_embeddings: bool
     initializer_range: float
+    zero_residual: bool
+    """Start every block as the identity: its two projections into the residual stream are zero."""
 
 
 def build_model(shape: Shape, *, vocab_size: int, eos_id: int, seed: int) -> LlamaForCausalLM:
@@ -50,6 +52,10 @@ def build_model(shape: Shape, *, vocab_size: int, eos_id: int, seed: int) -> Lla
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
+    if shape.zero_residual:
+        for block in model.model.layers:
+            torch.nn.init.zeros_(block.self_attn.o_proj.weight)
+            torch.nn.init.zeros_(block.mlp.down_proj.weight)
     model.generation_config.max_length = shape.sequence_length
     return model
 

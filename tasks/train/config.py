@@ -38,6 +38,9 @@ class TrainConfig(Config):
     initializer_range: Rate = 0.02
     """Standard deviation of fresh weights. Logits of an untrained model have the variance hidden_size times its
     square, half of which adds to the first loss: choose it smaller for a hidden_size of thousands."""
+    zero_residual: bool = True
+    """Let every block start as the identity, by zeros in its two projections into the residual stream (as Zhang et al.
+    2019, arXiv:1901.09321, section 3); a short training gets further with it."""
     global_batch: Count = 8
     """Samples per optimizer step, over all processes and accumulation."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"

@@ -160,6 +160,7 @@ def job_of(config: TrainConfig, shards: Path, train: TokenShards) -> dict[str, A
             "sequence_length": config.sequence_length,
             "tie_embeddings": config.tie_embeddings,
             "initializer_range": config.initializer_range,
+            "zero_residual": config.zero_residual,
         },
     }
 
