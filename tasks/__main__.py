@@ -68,7 +68,9 @@ def parser() -> argparse.ArgumentParser:
             verb.add_argument("target", help="a pipeline's YAML, a stage (run --spec), or an artifact's URI (show)")
             verb.add_argument("--set", action="append", default=[], metavar="STAGE.KNOB=VALUE", help="change a knob")
         if name in ("run", "plan"):
-            verb.add_argument("--force", action="append", default=[], metavar="STAGE", help="make it again")
+            verb.add_argument(
+                "--force", action="append", default=[], metavar="STAGE", help="make it again; all for every stage"
+            )
         if name == "run":
             verb.add_argument("--only", metavar="STAGE", help="stop after this stage")
         if name in ("run", "pin", "close"):
@@ -79,7 +81,9 @@ def parser() -> argparse.ArgumentParser:
 def do_run(options: argparse.Namespace) -> int:
     if options.spec:
         request = read_json(options.spec)
-        spec = Spec(**{**request_without_outcome(request), "run": RunContext(**request.get("run", {}))})
+        spec = spec_of(request)
+        if spec.stage != options.target:
+            raise ConfigError(f"the spec is for stage {spec.stage}, the command for {options.target}")
         write_outcome(request, asdict(run_explained(spec, options.store)))
         return 0
     pipeline = load(Path(options.target), options.set)
@@ -93,13 +97,14 @@ def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
     run_id = f"cli__{datetime.now(UTC).isoformat(timespec='seconds')}"
     parent = tracking.open_parent(pipeline.name, run_id)
     context = RunContext(pipeline=pipeline.name, run_id=run_id, mlflow_run_id=parent["mlflow_run_id"])
+    forced = forced_stages(options.force, pipeline)
     outcomes: dict[str, Outcome] = {}
     status = "FAILED"
     try:
         for name, wiring in pipeline.wiring.items():
             inputs = {one: outcomes[source].uri for one, source in wiring.items()}
             config = plain(pipeline.configs[name])
-            spec = Spec(stage=name, config=config, inputs=inputs, force=name in options.force, run=context)
+            spec = Spec(stage=name, config=config, inputs=inputs, force=name in forced, run=context)
             outcomes[name] = run_explained(spec, options.store)
             if name == options.only:
                 break
@@ -129,19 +134,28 @@ class Explained(Exception):  # noqa: N818 (not an error of its own: it carries o
 
 def command_for(spec: Spec) -> str:
     """Save a spec under its digest and give the command that runs exactly it."""
-    text = json.dumps(asdict(spec), ensure_ascii=False, indent=1)
+    text = json.dumps(asdict(spec), ensure_ascii=False)
     path = VAR / "specs" / f"{spec.stage}-{sha256(text.encode()).hexdigest()[:12]}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return f"{REPOSITORY}/bin/with-env python -m tasks run {spec.stage} --spec {shlex.quote(str(path))}"
+    command = f"{REPOSITORY}/bin/with-env python -m tasks run {spec.stage} --spec"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError:  # the disk may be what failed
+        return f"printf %s {shlex.quote(text)} | {command} -"
+    return f"{command} {shlex.quote(str(path))}"
 
 
 def do_plan(options: argparse.Namespace) -> int:
     pipeline = load(Path(options.target), options.set)
     check_names(options.force, pipeline)
-    for step in plan(pipeline, open_store(options.store), options.force):
+    for step in plan(pipeline, open_store(options.store), forced_stages(options.force, pipeline)):
         print(f"{step.stage:<12} {step.fate:<9} {step.reason}")
     return 0
+
+
+def forced_stages(names: Sequence[str], pipeline: Pipeline) -> list[str]:
+    """The stages that ``--force`` names; ``all`` stands for every one."""
+    return list(pipeline.wiring) if "all" in names else list(names)
 
 
 def do_show(options: argparse.Namespace) -> int:
@@ -188,15 +202,23 @@ def do_close(options: argparse.Namespace) -> int:
 
 def check_names(names: Sequence[str], pipeline: Pipeline) -> None:
     """Refuse a stage that the pipeline does not have."""
-    known = list(pipeline.wiring)
+    known = [*pipeline.wiring, "all"]
     wrong = [f"{name}: no such stage in this pipeline{near(name, known)}" for name in names if name not in known]
     if wrong:
         raise ConfigError("the command names stages that are not there", wrong)
 
 
-def request_without_outcome(request: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a spec; where the outcome goes is between the caller and the command line."""
-    return {name: value for name, value in request.items() if name != "outcome"}
+def spec_of(request: dict[str, Any]) -> Spec:
+    """The spec in a request; where its outcome goes is between the caller and the command line.
+
+    Raises:
+        ConfigError: when a field is missing or unknown.
+    """
+    values = {name: value for name, value in request.items() if name != "outcome"}
+    try:
+        return Spec(**{**values, "run": RunContext(**request.get("run", {}))})
+    except TypeError as error:
+        raise ConfigError(f"the spec cannot be understood: {error}") from None
 
 
 def read_json(source: str) -> dict[str, Any]:

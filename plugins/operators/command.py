@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import sys
 import tempfile
 from collections import deque
 from collections.abc import Mapping
@@ -18,8 +17,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from plugins.links.mlflow_run import MlflowRunLink
 from plugins.operators import last_words
-from plugins.operators.backends import Job, backend_for
-from tasks.core.errors import ConfigError, HeadraceError, ServiceError, TryAgain
+from plugins.operators.backends import ROOT, Job, backend_for
+from tasks.core.errors import FIVE_LINES, ConfigError, HeadraceError, ServiceError, TryAgain, five_lines
 from tasks.core.pipeline import near, resolve
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class TasksOperator(BaseOperator):
     def refused(self, error: HeadraceError, context: Context) -> AirflowFailException:
         """The failure of a task for a reason on this side of its command."""
         conf = json.dumps(context["dag_run"].conf or {}, ensure_ascii=False)
-        words = last_words.composed(
+        words = five_lines(
             stage=self.task_id,
             cause=str(error),
             given=error.subject or self.pipeline.with_suffix(".yaml").name,
@@ -110,7 +109,7 @@ class TasksOperator(BaseOperator):
 
     def relay(self, job: Job) -> tuple[int, list[str]]:
         """Log the command's lines as they come; its exit code and its last five lines."""
-        tail: deque[str] = deque(maxlen=len(last_words.NAMES))
+        tail: deque[str] = deque(maxlen=len(FIVE_LINES))
         try:
             if self._killed:  # while the command was being started
                 job.stop()
@@ -133,11 +132,9 @@ class TasksOperator(BaseOperator):
             cause = f"killed by {signal.Signals(code - 128).name}"
             next_step = "look for an out-of-memory kill (dmesg), then run it on fewer workers or with more memory"
         inputs = ", ".join(f"{name}={uri}" for name, uri in spec.get("inputs", {}).items())
-        command = shlex.join([sys.executable, "-m", "tasks", *arguments, "--spec", "-"])
+        command = shlex.join([str(ROOT / "bin" / "with-env"), "python", "-m", "tasks", *arguments, "--spec", "-"])
         reproduce = f"printf %s {shlex.quote(json.dumps(spec, ensure_ascii=False))} | {command}"
-        return last_words.composed(
-            stage=self.task_id, cause=cause, given=inputs, next_step=next_step, reproduce=reproduce
-        )
+        return five_lines(stage=self.task_id, cause=cause, given=inputs, next_step=next_step, reproduce=reproduce)
 
     def taken(self, outcome: dict[str, Any]) -> dict[str, Any]:
         """Keep what the link needs of an outcome."""

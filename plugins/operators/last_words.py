@@ -12,23 +12,14 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 
-NAMES = ("stage", "cause", "input", "next step", "reproduce")
+from tasks.core.errors import FIVE_LINES
 
 _words: dict[str, list[str]] = {}
 
 
-def composed(*, stage: str, cause: str, given: str, next_step: str, reproduce: str) -> list[str]:
-    """The five lines; each text is brought onto one line."""
-    texts = (stage, cause, given or "none", next_step, reproduce)
-    return [
-        f"{name}: {' · '.join(line.strip() for line in text.splitlines())}"
-        for name, text in zip(NAMES, texts, strict=True)
-    ]
-
-
 def are_words(lines: Sequence[str]) -> bool:
     """Whether these are the five lines, as a stage prints them when it fails."""
-    return [line.partition(": ")[0] for line in lines] == list(NAMES)
+    return [line.partition(": ")[0] for line in lines] == list(FIVE_LINES)
 
 
 def keep(task_id: str, lines: list[str]) -> None:

@@ -151,6 +151,11 @@ def publish(store: Store, record: Record, *, after: int, adopt: bool) -> Artifac
             return Artifact(str(artifact), record, number)
 
 
+def is_published(store: Store, artifact: UPath, attempt: str) -> bool:
+    """Whether a record of the artifact names this attempt."""
+    return any(store.read_record(artifact, number)["attempt"] == attempt for number in store.record_numbers(artifact))
+
+
 def files_of(attempt: UPath) -> list[File]:
     """Every file below an attempt with its size and digest, in path order."""
     base = attempt.path.rstrip("/") + "/"

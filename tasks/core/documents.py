@@ -113,8 +113,8 @@ def table_of(rows: Iterable[dict[str, Any]], schema: pa.Schema = SCHEMA) -> pa.T
 def rows_digest(artifact: UPath) -> str:
     """Content digest of documents: of the rows, not of the Parquet bytes, so a new writer version changes nothing.
 
-    Rows are read shard by shard in id order; columns are taken in name order. Strings and lists are digested as
-    their JSON text, each length-prefixed by the JSON quoting, so no two tables share a byte stream.
+    Rows are read shard by shard in id order; columns are taken in name order. Each string is digested with
+    its length before it and anything else as its Python literal, so no two tables share a byte stream.
     """
     digest = hashlib.sha256()
     for path in shards_of(artifact):

@@ -13,6 +13,9 @@ to do about it.
 
 from __future__ import annotations
 
+FIVE_LINES = ("stage", "cause", "input", "next step", "reproduce")
+"""What a failed stage says last, each on a line of its own."""
+
 
 class HeadraceError(Exception):
     """Base of all errors raised on purpose; anything else that escapes is a bug and exits with 1."""
@@ -61,3 +64,12 @@ class TryAgain(HeadraceError):  # noqa: N818 (it is an instruction, as EX_TEMPFA
 
     exit_code = 75
     retry = True
+
+
+def five_lines(*, stage: str, cause: str, given: str, next_step: str, reproduce: str) -> list[str]:
+    """What failed, why, on what, what to do, and how to see it again; each text is brought onto one line."""
+    texts = (stage, cause, given or "none", next_step, reproduce)
+    return [
+        f"{name}: {' · '.join(line.strip() for line in text.splitlines())}"
+        for name, text in zip(FIVE_LINES, texts, strict=True)
+    ]

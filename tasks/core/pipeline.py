@@ -34,14 +34,6 @@ class Pipeline:
     wiring: Wiring
     configs: dict[str, Config]
 
-    def downstream_of(self, stages: Iterable[str]) -> set[str]:
-        """The stages themselves and all that depend on them."""
-        found = set(stages)
-        for stage, inputs in self.wiring.items():
-            if found & set(inputs.values()):
-                found.add(stage)
-        return found
-
 
 def load(path: Path, settings: Iterable[str] = ()) -> Pipeline:
     """Read a pipeline by its YAML or its DAG file; ``settings`` are ``stage.knob=value`` as on the command line.

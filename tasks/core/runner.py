@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
-import os
+import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+from upath import UPath
 
 from tasks.core import events, provenance, stage, workspace
 from tasks.core.artifact import (
@@ -22,11 +25,12 @@ from tasks.core.artifact import (
     content_digest,
     files_of,
     find,
+    is_published,
     newest,
     publish,
 )
 from tasks.core.config import Config, identity_of, numbers_of, plain, validated
-from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain
+from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
 from tasks.core.plan import why
 from tasks.core.sinks import ConsoleSink, MeasuredSink
 from tasks.core.store import Store, local, sync_tree
@@ -79,14 +83,14 @@ def run(spec: Spec, store: Store) -> Outcome:
     config = validated(stage.config_type_of(spec.stage), spec.config, stage=spec.stage)
     inputs = find_inputs(spec, store)
     identity = identity_for(spec, config, inputs)
-    if spec.force or not stage.signature_of(spec.stage).cached:
-        return make(spec, store, config, inputs, identity, started)
-    if (found := usable(store, identity)) is None:
-        with store.locked(identity.stage, identity.key) as waited:
-            found = usable(store, identity) if waited else None
-            if found is None:
-                return make(spec, store, config, inputs, identity, started)
-    return cached_outcome(found, started)
+    fresh = spec.force or not stage.signature_of(spec.stage).cached
+    with disk_errors(store):
+        if not fresh and (found := usable(store, identity)):
+            return cached_outcome(found, started)
+        with store.locked(identity.stage, identity.key):
+            if not fresh and (found := usable(store, identity)):  # by another run, while this one waited
+                return cached_outcome(found, started)
+            return make(spec, store, config, inputs, identity, started)
 
 
 def find_inputs(spec: Spec, store: Store) -> dict[str, Artifact]:
@@ -162,32 +166,30 @@ def make(
     identity: Identity,
     started: float,
 ) -> Outcome:
-    """Run the stage in an attempt of its own, publish it, and clean up whatever happens."""
-    forced = spec.force or not stage.signature_of(spec.stage).cached
-    reason = "forced" if spec.force else why(store, identity)
+    """Run the stage in an attempt of its own, publish it, and clean up whatever happens.
+
+    An attempt is removed only when no record names it: a signal may arrive between publishing and the end.
+    """
+    fresh = spec.force or not stage.signature_of(spec.stage).cached
+    reason = "because it was forced" if spec.force else why(store, identity)
     say(f"{spec.stage}: {reason}")
-    before = newest(store, store.artifact(identity.stage, identity.key))
+    artifact = store.artifact(identity.stage, identity.key)
+    before = newest(store, artifact)
     attempt = store.new_attempt(identity.stage, identity.key)
     try:
-        with tracked(spec, config, identity) as (tracker, measured), disk_errors(store):
+        with tracked(spec, config, identity) as (tracker, measured):
             result = run_in_workspace(spec, store, config, inputs, identity, attempt)
-            sync_tree(attempt)
-            files = files_of(attempt)
-            record = Record(
-                identity=identity,
-                attempt=attempt.name,
-                content_digest=content_digest(attempt, files),
-                files=files,
-                result=numbers_of(result),
+            record = describe(spec, config, identity, attempt, result)
+            record = replace(
+                record,
                 measured={**measured.values, "seconds": round(time.monotonic() - started, 2)},
-                config=plain(config),
-                inputs=dict(spec.inputs),
                 made={**provenance.describe(), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
             )
             tracker.result(record.result)
-            found = publish(store, record, after=before.number if before else 0, adopt=not forced)
+            found = publish(store, record, after=before.number if before else 0, adopt=not fresh)
     except BaseException:
-        store.discard(attempt)
+        if not is_published(store, artifact, attempt.name):
+            store.discard(attempt)
         raise
     store.discard(store.workspace(identity.stage, identity.key))
     if found.record.attempt != record.attempt:
@@ -196,12 +198,41 @@ def make(
     return outcome_of(found, cached=False, reason=reason, started=started)
 
 
+def describe(spec: Spec, config: Config, identity: Identity, attempt: UPath, result: Any) -> Record:
+    """The record of an attempt that is complete and durable."""
+    sync_tree(attempt)
+    files = files_of(attempt)
+    return Record(
+        identity=identity,
+        attempt=attempt.name,
+        content_digest=content_digest(attempt, files),
+        files=files,
+        result=numbers_of(result),
+        config=plain(config),
+        inputs=dict(spec.inputs),
+    )
+
+
 def run_in_workspace(
-    spec: Spec, store: Store, config: Config, inputs: Mapping[str, Artifact], identity: Identity, attempt: Any
+    spec: Spec, store: Store, config: Config, inputs: Mapping[str, Artifact], identity: Identity, attempt: UPath
 ) -> Any:
+    """Call the stage with the paths of its inputs; its workspace is the one of its key."""
     module = stage.load(spec.stage)
-    with workspace.bound(local(store.workspace(identity.stage, identity.key))):
+    folder = local(store.workspace(identity.stage, identity.key))
+    if spec.force:
+        begin_again(folder, spec.run.run_id)
+    with workspace.bound(folder):
         return module.run(config, **{name: one.path for name, one in inputs.items()}, out=attempt)
+
+
+def begin_again(folder: Path, run_id: str) -> None:
+    """Empty the workspace of a forced stage, unless this very run forced it before: a retry continues."""
+    forced_by = folder / "forced_by.txt"
+    if run_id and forced_by.is_file() and forced_by.read_text("utf-8") == run_id:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    forced_by.write_text(run_id, "utf-8")
 
 
 @contextmanager
@@ -258,7 +289,6 @@ def explain_failure(error: BaseException, spec: Spec, command: str) -> list[str]
         cause, subject, next_step = str(error), error.subject, error.next_step
     else:
         cause, subject, next_step = f"{type(error).__name__}: {error}", "", ""
-    subject = subject or ", ".join(f"{name}={uri}" for name, uri in spec.inputs.items()) or "none"
+    given = subject or ", ".join(f"{name}={uri}" for name, uri in spec.inputs.items())
     next_step = next_step or "read the traceback above; this is a fault of the stage"
-    one_line = {"stage": spec.stage, "cause": cause, "input": subject, "next step": next_step, "reproduce": command}
-    return [f"{name}: {' · '.join(str(text).split(os.linesep))}" for name, text in one_line.items()]
+    return five_lines(stage=spec.stage, cause=cause, given=given, next_step=next_step, reproduce=command)

@@ -113,18 +113,13 @@ class Store:
         sync_folder(target.parent)
 
     @contextmanager
-    def locked(self, stage: str, key: str) -> Iterator[bool]:
-        """Hold a key's only lock; yields whether somebody else held it first. The kernel frees it on any death."""
+    def locked(self, stage: str, key: str) -> Iterator[None]:
+        """Hold a key's only lock, waiting for it if need be. The kernel frees it however its holder ends."""
         folder = local(self.artifact(stage, key))
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as file:
-            waited = False
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waited = True
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield waited
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
 
 def local(path: UPath) -> Path:

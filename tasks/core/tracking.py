@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -73,6 +73,7 @@ class Tracker:
         self._start = {"kind": "start", "run": asdict(run), "stage": stage, "params": params, "tags": tags}
         self._process: subprocess.Popen[str] | None = None
         self._enabled = bool(run.pipeline)
+        self._gone = False
 
     def __enter__(self) -> Self:
         if not self._enabled:
@@ -112,6 +113,8 @@ class Tracker:
             self._process.kill()
             self._process.wait()
             warn(f"the tracker took too long to finish and was stopped: {trouble}")
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     @cached_property
     def _answer(self) -> dict[str, str]:
@@ -130,14 +133,14 @@ class Tracker:
         return answer
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        if self._process is None or self._process.stdin is None:
+        if self._process is None or self._process.stdin is None or self._gone:
             return
         try:
             self._process.stdin.write(json.dumps(message, ensure_ascii=False) + "\n")
             self._process.stdin.flush()
         except OSError:
             warn("the tracking process is gone; the stage goes on without it")
-            self._process = None
+            self._gone = True
 
     def metric(self, name: str, value: float, step: int | None) -> None:
         self._send({"kind": "metric", "name": name, "value": value, "step": step, "at_ms": now_ms()})
@@ -178,6 +181,8 @@ def client() -> MlflowClient:
     uri = tracking_uri()
     if uri.startswith("sqlite:///"):
         Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
@@ -244,9 +249,17 @@ def open_parent(pipeline: str, run_id: str) -> dict[str, str]:
 
 def close(run: RunContext, status: str, cached: Iterable[Mapping[str, Any]]) -> None:
     """End a pipeline run: children for the cached stages, anything left open closed, then the parent."""
+    from mlflow.exceptions import MlflowException
+
     if not run.mlflow_run_id:
         return
-    mlflow = client()
+    try:
+        _close(client(), run, status, cached)
+    except (MlflowException, ServiceError, OSError) as error:
+        warn(f"the pipeline run was not closed: {error}")
+
+
+def _close(mlflow: MlflowClient, run: RunContext, status: str, cached: Iterable[Mapping[str, Any]]) -> None:
     for outcome in cached:
         child = open_run(mlflow, run, outcome["stage"], {CACHED: "true", "headrace.made_by": outcome["mlflow_run_id"]})
         log_result(mlflow, child.info.run_id, outcome["result"])
@@ -299,6 +312,7 @@ def params_in(values: Any, name: str = "") -> Iterator[tuple[str, str]]:
 def serve(lines: IO[str], answer: IO[str]) -> None:
     """The tracking process: open the run, say its id, then write what arrives until the farewell or the end."""
     start = json.loads(lines.readline())
+    messages = read_in_thread(lines)  # from now on: a stage must not wait for a server that hangs
     try:
         mlflow = client()
         run = open_run(mlflow, RunContext(**start["run"]), start["stage"], start["tags"])
@@ -307,11 +321,9 @@ def serve(lines: IO[str], answer: IO[str]) -> None:
         return
     print(json.dumps({"run_id": run.info.run_id, "url": url_of(run)}), file=answer, flush=True)
     writer = Writer(mlflow, run.info.run_id)
-    try:
-        log_params(mlflow, run.info.run_id, start["params"])
-        write_events(writer, read_in_thread(lines))
-    finally:
-        mlflow.set_terminated(run.info.run_id, writer.status)
+    writer.attempt(log_params, mlflow, run.info.run_id, start["params"])
+    write_events(writer, messages)
+    writer.attempt(mlflow.set_terminated, run.info.run_id, writer.status)
 
 
 def log_params(mlflow: MlflowClient, run_id: str, params: Mapping[str, Any]) -> None:
@@ -347,6 +359,7 @@ class Writer:
         self.status = "KILLED"
         self.metrics: list[Metric] = []
         self.samples: list[str] = []
+        self.in_trouble = False
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Keep or write one message."""
@@ -356,21 +369,32 @@ class Writer:
         elif kind == "sample":
             self.samples.append(json.dumps({"name": message["name"], "text": message["text"]}, ensure_ascii=False))
         elif kind == "result":
-            log_result(self.mlflow, self.run_id, message["result"])
+            self.attempt(log_result, self.mlflow, self.run_id, message["result"])
         elif kind == "end":
             self.status = message["status"]
 
     def flush(self) -> None:
-        """Write the metrics gathered so far."""
-        batch, self.metrics = self.metrics, []
-        for begin in range(0, len(batch), MAX_BATCH):
-            self.mlflow.log_batch(self.run_id, metrics=batch[begin : begin + MAX_BATCH])
+        """Write the metrics gathered so far; what cannot be written now is kept for the next time."""
+        while self.metrics and self.attempt(self.mlflow.log_batch, self.run_id, metrics=self.metrics[:MAX_BATCH]):
+            self.metrics = self.metrics[MAX_BATCH:]
+
+    def attempt(self, write: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+        """Write something; trouble is told once and stops nothing. Returns whether it was written."""
+        try:
+            write(*arguments, **named)
+        except Exception as error:  # noqa: BLE001 (a database that is locked, a server that is down: anything)
+            if not self.in_trouble:
+                warn(f"cannot write now: {error}")
+            self.in_trouble = True
+            return False
+        self.in_trouble = False
+        return True
 
     def finish(self) -> None:
         """Write what is left."""
         self.flush()
         if self.samples:
-            self.mlflow.log_text(self.run_id, "\n".join(self.samples) + "\n", "samples.jsonl")
+            self.attempt(self.mlflow.log_text, self.run_id, "\n".join(self.samples) + "\n", "samples.jsonl")
 
 
 def write_events(writer: Writer, messages: queue.Queue[dict[str, Any] | None]) -> None:

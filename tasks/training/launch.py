@@ -24,7 +24,7 @@ from tasks.training.plan import Plan
 
 POLL_S = 0.25
 TORCHRUN_LOG = "torchrun.log"
-PATIENCE_S = 120.0
+PATIENCE_S = 50.0
 """How long processes that were asked to stop may take for their step and their checkpoint."""
 SHUTDOWN_S = 5
 """How long torchrun waits for the others once one process is gone; they cannot do anything useful without it."""

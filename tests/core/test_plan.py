@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 from tasks.core.config import plain
 from tasks.core.pipeline import load
 from tasks.core.plan import plan
@@ -52,9 +50,3 @@ def test_what_the_plan_says_is_what_the_run_does(toy_pipeline, store):
 def test_a_forced_stage_is_foretold(toy_pipeline, store):
     run_all(load(toy_pipeline), store)
     assert fates(load(toy_pipeline), store, ["make"])[0] == ("make", "will run", "because it is forced")
-
-
-def test_downstream_is_everything_that_depends(toy_pipeline):
-    pipeline = load(toy_pipeline)
-    assert pipeline.downstream_of(["count"]) == {"count", "check"}
-    assert replace(pipeline).downstream_of(["make"]) == {"make", "count", "check"}

@@ -17,6 +17,7 @@ from plugins.operators.backends import LocalJob
 from plugins.operators.pins import pinned
 from plugins.operators.stage import StageOperator
 from plugins.params import params_of
+from tasks.core.errors import FIVE_LINES
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["stage: hum", "cause: out of tune", "input: none", "next step: tune it", "reproduce: hum"]
@@ -80,7 +81,7 @@ def test_a_stage_that_was_killed_gets_last_words_with_a_command_that_runs_as_it_
     with pytest.raises(AirflowFailException, match="killed by SIGKILL"):
         run(hum)
     words = last_words._words["hum"]
-    assert [line.partition(": ")[0] for line in words] == list(last_words.NAMES)
+    assert [line.partition(": ")[0] for line in words] == list(FIVE_LINES)
     assert "memory" in words[3]
     command = words[4].removeprefix("reproduce: ")
     again = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,0 +1,108 @@
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tasks.core import tracking
+from tasks.core.runner import Spec, run
+from tasks.core.store import REPOSITORY
+from tasks.core.tracking import RunContext, Tracker, params_in
+
+CONTEXT = RunContext(pipeline="toy", run_id="run 1")
+
+
+@pytest.fixture(autouse=True)
+def database(tmp_path, monkeypatch):
+    """A tracking database of its own."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+
+
+def runs() -> list:
+    client = tracking.client()
+    return client.search_runs([tracking.experiment_of(client, "toy")])
+
+
+def test_a_stage_has_one_run_with_knobs_numbers_and_samples(store):
+    for force in (False, True):
+        run(Spec(stage="make", force=force, run=CONTEXT), store)
+    (only,) = runs()
+    assert only.info.status == "FINISHED"
+    assert only.data.params["num_documents"] == "3"
+    assert (only.data.metrics["rate"], only.data.metrics["num_documents"]) == (3.0, 3.0)
+    assert only.data.tags["headrace.stage"] == "make"
+
+
+def test_a_parameter_of_ten_thousand_characters_is_cut_and_stops_nothing(store):
+    outcome = run(Spec(stage="make", config={"prefix": "長" * 10_000}, run=CONTEXT), store)
+    (only,) = runs()
+    assert only.info.status == "FINISHED"
+    assert len(only.data.params["prefix"]) == tracking.MAX_PARAM_CHARS
+    assert outcome.mlflow_run_id == only.info.run_id
+
+
+def test_nested_knobs_have_dotted_names():
+    assert dict(params_in({"split": {"test": 0.1}, "many": [1, 2]})) == {"split.test": "0.1", "many": "[1, 2]"}
+
+
+def test_a_failed_stage_has_a_failed_run(store):
+    with pytest.raises(ZeroDivisionError):
+        run(Spec(stage="make", config={"fail": "bug"}, run=CONTEXT), store)
+    assert runs()[0].info.status == "FAILED"
+
+
+def test_a_tracker_that_cannot_be_reached_stops_nothing(store, monkeypatch, capfd):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    outcome = run(Spec(stage="make", run=CONTEXT), store)
+    assert (outcome.cached, outcome.mlflow_run_id) == (False, "")
+    assert "warning: MLflow: not tracked" in capfd.readouterr().err
+
+
+def test_a_tracker_that_hangs_does_not_hold_up_what_a_stage_says(monkeypatch):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        with Tracker(CONTEXT, "make", {}, {}) as tracker:
+            for step in range(5_000):
+                tracker.sample("text", "x" * 100 + str(step))
+            assert tracker.run_id == ""
+
+
+def test_the_run_of_a_stage_that_was_killed_is_closed_as_killed():
+    code = (
+        "from tasks.core.tracking import RunContext, Tracker\nimport time\n"
+        "with Tracker(RunContext(pipeline='toy', run_id='run 2'), 'make', {}, {}) as tracker:\n"
+        "    print(tracker.run_id, flush=True)\n    time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        run_id = process.stdout.readline().strip()
+        process.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while (status := tracking.client().get_run(run_id).info.status) == "RUNNING" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert status == "KILLED"
+
+
+def test_closing_adds_cached_children_and_ends_what_was_left_open():
+    parent = tracking.open_parent("toy", "run 3")
+    context = RunContext(pipeline="toy", run_id="run 3", mlflow_run_id=parent["mlflow_run_id"])
+    left = tracking.open_run(tracking.client(), context, "left", {})
+    cached = {"stage": "make", "mlflow_run_id": "made-by", "result": {"num_documents": 7}}
+    tracking.close(context, "FAILED", [cached])
+    by_stage = {one.data.tags["headrace.stage"]: one for one in runs()}
+    assert by_stage[""].info.status == "FAILED"
+    assert by_stage["left"].info.run_id == left.info.run_id
+    assert by_stage["left"].info.status == "KILLED"
+    assert by_stage["make"].data.tags["headrace.cached"] == "true"
+    assert by_stage["make"].data.metrics["num_documents"] == 7.0
+    assert json.loads(json.dumps(by_stage["make"].data.tags))["headrace.made_by"] == "made-by"
