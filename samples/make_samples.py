@@ -513,7 +513,7 @@ def office_pairs(packages: Packages) -> Files:
                 )
     rows = {row["id"]: row for row in clean_pairs(pairs)}
     sizes = {key: len((row["en"] + row["zh"]).encode()) for key, row in rows.items()}
-    kept = [rows[key] for key in within(sizes, 1_050_000)]
+    kept = [rows[key] for key in within(sizes, 1_700_000)]
     return {"LICENSE": office_licence(packages), "pairs.jsonl.zst": zstandard(json_lines(kept))}
 
 

@@ -38,7 +38,6 @@ class StageOperator(TasksOperator):
         """Run the stage. The answer goes to XCom."""
         spec = self.spec(context)
         outcome = self.run_command(["run", self.stage], spec, context)
-        self.log.info("%s: %s", "cached" if outcome["cached"] else "made", outcome["reason"])
         if outcome["cached"]:
             self.log.info("to make it again: trigger with force = [%r], or clear this task after a change", self.stage)
         return {name: outcome[name] for name in HANDED_ON}

@@ -60,7 +60,7 @@ def foretell(
 def why(store: Store, identity: Identity) -> str:
     """Why a stage will run: what differs from the nearest artifact there is, as ``because X changed from a to b``."""
     if not stage.signature_of(identity.stage).cached:
-        return "will run because it is a check and never cached"
+        return "because it is a check and never cached"
     found = newest(store, store.artifact(identity.stage, identity.key))
     if found is not None and (lost := altered(found)):
         return f"because {', '.join(lost)}"

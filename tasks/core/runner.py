@@ -172,7 +172,7 @@ def make(
     """
     fresh = spec.force or not stage.signature_of(spec.stage).cached
     reason = "because it was forced" if spec.force else why(store, identity)
-    say(f"{spec.stage}: {reason}")
+    say(f"{spec.stage}: runs {reason}")
     artifact = store.artifact(identity.stage, identity.key)
     before = newest(store, artifact)
     attempt = store.new_attempt(identity.stage, identity.key)

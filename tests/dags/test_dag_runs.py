@@ -62,7 +62,7 @@ def test_only_the_address_and_the_small_result_go_to_xcom(ran):
 
 
 def test_a_cached_task_says_why_and_how_to_override(ran):
-    assert "cached: so it is" in ran[3]
+    assert "to make it again: trigger with force" in ran[3]
     assert "force" in ran[3]
 
 
