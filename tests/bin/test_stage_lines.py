@@ -5,7 +5,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[2] / "bin" / "stage-lines"
 LOG = """\
 2026-11-30T18:04:20.425149Z [info     ] Updating RenderedTaskInstanceFields [airflow.api] field_count=1 loc=a.py:1
-2026-11-30T18:04:21.303874Z [info     ] ingest: 3 of 4 [x] [airflow.task.operators.plugins.operators.stage.Op] loc=c.py:118
+2026-11-30T18:04:21.303874Z [info     ] ingest: 3 of 4 [x] [airflow.task.operators.plugins.stage.Op] loc=c.py:118
 2026-11-30T18:04:22.100000Z [warning  ] something is deprecated [py.warnings] loc=b.py:2
   its second line
 2026-11-30T18:04:23.100000Z [error    ] Task failed with exception [task] loc=d.py:3
