@@ -12,6 +12,9 @@ LOG = """\
 Traceback (most recent call last):
 2026-11-30T18:04:24.100000Z [info     ] DagRun Finished [airflow.models] loc=e.py:4
 DagRun failed
+Traceback (most recent call last):
+ValueError: a wrong parameter
+2026-11-30T18:04:25.100000Z [info     ] good bye [airflow.models] loc=e.py:5
 stage: ingest
 cause: a file is gone
 """
@@ -23,6 +26,8 @@ def test_the_screen_shows_stages_errors_and_last_words_only():
         "ingest: 3 of 4 [x]",
         "Task failed with exception [task] loc=d.py:3",
         "Traceback (most recent call last):",
+        "Traceback (most recent call last):",
+        "ValueError: a wrong parameter",
         "stage: ingest",
         "cause: a file is gone",
     ]

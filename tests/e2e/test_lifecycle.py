@@ -125,7 +125,15 @@ def test_a_wrong_knob_is_refused_before_any_stage_runs(checkout, second_run):
 def test_the_summary_shows_what_a_person_wants_to_know(checkout, second_run):
     shown = checkout.tasks("show", "dags/lifecycle.yaml", *SET)
     assert shown.code == 0, shown.output
-    for words in ("Kneser-Ney", "BLEU", "INT8", "bentoml serve headrace-lm:", "train.train_tokens", "near-copies"):
+    for words in (
+        "Kneser-Ney",
+        "BLEU",
+        "INT8",
+        "bin/serve ",
+        "models:/headrace-lm@challenger",
+        "train.train_tokens",
+        "near-copies",
+    ):
         assert words in shown.output
 
 
