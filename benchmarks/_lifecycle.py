@@ -1,25 +1,26 @@
-"""Artifacts of the lifecycle pipeline for benchmarks; what is in the store already is not made again."""
+"""Artifacts of the lifecycle pipeline for benchmarks; what is in the store already is not made again.
+
+Run a benchmark by ``make bench`` or ``bin/with-env python benchmarks/<name>.py``, which put the checkout on the path.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-os.chdir(ROOT)
+from tasks.core.artifact import Artifact, find
+from tasks.core.config import plain
+from tasks.core.pipeline import load
+from tasks.core.runner import Spec, run
+from tasks.core.store import open_store
 
-from tasks.core.artifact import Artifact, find  # noqa: E402
-from tasks.core.config import plain  # noqa: E402
-from tasks.core.pipeline import load  # noqa: E402
-from tasks.core.runner import Spec, run  # noqa: E402
-from tasks.core.store import open_store  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 
 def artifacts(until: str, *settings: str) -> dict[str, Artifact]:
     """The artifacts of all stages that ``until`` depends on, and its own, with knobs changed as on the command line."""
+    os.chdir(ROOT)  # the sample's paths are relative to the checkout
     pipeline, store = load(ROOT / "dags" / "lifecycle.yaml", settings), open_store()
     needed = needed_for(until, pipeline.wiring)
     made: dict[str, Artifact] = {}

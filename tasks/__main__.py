@@ -28,8 +28,7 @@ from tasks.core.errors import ConfigError, HeadraceError
 from tasks.core.pipeline import Pipeline, load, near
 from tasks.core.plan import plan
 from tasks.core.runner import Outcome, Spec, explain_failure, run, terminated_as_try_again
-from tasks.core.stage import config_type_of, signature_of, stage_names
-from tasks.core.stage import load as load_stage
+from tasks.core.stage import config_type_of, fingerprint, signature_of, stage_names
 from tasks.core.store import REPOSITORY, VAR, open_store
 from tasks.core.tracking import RunContext
 
@@ -185,8 +184,9 @@ def do_pin(options: argparse.Namespace) -> int:
     request = read_json(options.spec or "-")
     fingerprints = {}
     for name, values in request["configs"].items():
-        if signature_of(name).has_fingerprint:
-            fingerprints[name] = load_stage(name).fingerprint(validated(config_type_of(name), values, stage=name))
+        seen = fingerprint(name, validated(config_type_of(name), values, stage=name))
+        if seen is not None:
+            fingerprints[name] = seen
     write_outcome(
         request, {"fingerprints": fingerprints, **tracking.open_parent(request["pipeline"], request["run_id"])}
     )

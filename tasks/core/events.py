@@ -1,6 +1,6 @@
 """What a stage says while it works. The stage knows nobody who listens; the runner binds the sinks.
 
-with progress_of("documents", total) …        events.progress(done, total, "documents")
+events.progress(300, 1000, "documents")        how far the work is
 events.metric("train/loss", 3.2, step=100)    a number on a step axis
 events.drop("too_short", 12)                  how many documents a rule took
 events.sample("dropped/too_short", "text …")  an example worth looking at

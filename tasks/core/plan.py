@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.core import stage
 from tasks.core.artifact import Artifact, Identity, altered, newest
-from tasks.core.config import identity_of, shortened
+from tasks.core.config import Config, identity_of, shortened
 from tasks.core.pipeline import Pipeline
 from tasks.core.store import Store
 
@@ -42,19 +42,23 @@ def foretell(
     unknown = [pipeline.wiring[name][one] for one, artifact in inputs.items() if artifact is None]
     if unknown:
         return Step(name, "waits for", ", ".join(dict.fromkeys(unknown))), None
-    signature = stage.signature_of(name)
-    config = pipeline.configs[name]
-    seen = stage.load(name).fingerprint(config) if signature.has_fingerprint else None
-    digests = {one: artifact.record.content_digest for one, artifact in inputs.items() if artifact}
-    identity = Identity(name, signature.version, identity_of(config), digests, seen)
+    made = {one: artifact for one, artifact in inputs.items() if artifact}
+    identity = identity_now(name, pipeline.configs[name], made)
     found = newest(store, store.artifact(name, identity.key))
     if name in force:
         return Step(name, "will run", "because it is forced"), None
-    if not signature.cached:
+    if not stage.signature_of(name).cached:
         return Step(name, "will run", "because it is a check and never cached"), found
     if found is not None and not altered(found):
         return Step(name, "cached", f"made {found.record.made['at']}"), found
     return Step(name, "will run", why(store, identity)), None
+
+
+def identity_now(name: str, config: Config, inputs: Mapping[str, Artifact]) -> Identity:
+    """All that decides what a stage makes: its code's version, its knobs, its inputs, the world as it is now."""
+    digests = {one: artifact.record.content_digest for one, artifact in inputs.items()}
+    version = stage.signature_of(name).version
+    return Identity(name, version, identity_of(config), digests, stage.fingerprint(name, config))
 
 
 def why(store: Store, identity: Identity) -> str:

@@ -29,9 +29,9 @@ from tasks.core.artifact import (
     newest,
     publish,
 )
-from tasks.core.config import Config, identity_of, numbers_of, plain, validated
+from tasks.core.config import Config, numbers_of, plain, validated
 from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
-from tasks.core.plan import why
+from tasks.core.plan import identity_now, why
 from tasks.core.sinks import ConsoleSink, MeasuredSink
 from tasks.core.store import Store, local, sync_tree
 from tasks.core.tracking import RunContext, Tracker
@@ -113,8 +113,8 @@ def identity_for(spec: Spec, config: Config, inputs: Mapping[str, Artifact]) -> 
     Raises:
         DataError: when the world outside is no longer what pin saw.
     """
-    signature = stage.signature_of(spec.stage)
-    seen: dict[str, Any] | None = stage.load(spec.stage).fingerprint(config) if signature.has_fingerprint else None
+    identity = identity_now(spec.stage, config, inputs)
+    seen = identity.fingerprint
     if seen is not None and spec.fingerprint is not None and seen != spec.fingerprint:
         changed = [name for name in {**seen, **spec.fingerprint} if seen.get(name) != spec.fingerprint.get(name)]
         raise DataError(
@@ -122,8 +122,7 @@ def identity_for(spec: Spec, config: Config, inputs: Mapping[str, Artifact]) -> 
             subject=", ".join(changed),
             next_step="trigger the DAG again, so that all its tasks see the same data",
         )
-    digests = {name: one.record.content_digest for name, one in inputs.items()}
-    return Identity(spec.stage, signature.version, identity_of(config), digests, seen)
+    return identity
 
 
 def usable(store: Store, identity: Identity) -> Artifact | None:

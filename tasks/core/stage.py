@@ -112,6 +112,14 @@ def signature_of(name: str) -> Signature:
     )
 
 
+def fingerprint(name: str, config: Config) -> dict[str, Any] | None:
+    """What a stage sees outside the store; None, without importing it, for a stage that does not look there."""
+    if not signature_of(name).has_fingerprint:
+        return None
+    seen: dict[str, Any] = load(name).fingerprint(config)
+    return seen
+
+
 def load(name: str) -> ModuleType:
     """Import a stage's module: its ``run`` and, where it has one, its ``fingerprint``.
 
