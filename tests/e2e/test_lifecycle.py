@@ -57,7 +57,7 @@ def test_every_stage_has_one_run_in_mlflow_with_its_knobs_and_numbers(checkout, 
         train = next(row[2] for row in rows if row[0] == "train")
         losses = database.execute("SELECT step FROM metrics WHERE run_uuid=? AND key='loss'", [train]).fetchall()
         params = dict(database.execute("SELECT key, value FROM params WHERE run_uuid=?", [train]).fetchall())
-    assert stages == STAGES
+    assert sorted(stages) == sorted(STAGES)  # evaluate and compress wait for the same, either may be first
     assert {row[1] for row in rows} == {"FINISHED"}
     assert len(losses) >= 8
     assert params["train_tokens"] == "163840"
