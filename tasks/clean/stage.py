@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from upath import UPath
 
 from tasks.clean.config import CleanConfig
 from tasks.clean.documents import CleanBatch
-from tasks.clean.language import MODEL, model_digest
+from tasks.clean.fingerprint import model_digest
 from tasks.core import events
 from tasks.core.documents import iter_batches, read_shard, shards_of
 from tasks.core.engine import MapTotals, map_batches, worthwhile_workers
@@ -39,11 +38,6 @@ class CleanResult:
     by_source: dict[str, int]
     """Documents kept, by source."""
     language_model_digest: str
-
-
-def fingerprint(_: CleanConfig) -> dict[str, Any]:
-    """The language model, which is no knob and no input and decides what is kept."""
-    return {"language_model": [MODEL, model_digest()]}
 
 
 def run(config: CleanConfig, documents: UPath, *, out: UPath) -> CleanResult:

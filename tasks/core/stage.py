@@ -1,6 +1,6 @@
 """The stage contract, and how a stage is found by name.
 
-A stage is a folder ``tasks/<stage>/`` with two modules:
+A stage is a folder ``tasks/<stage>/`` with two modules, or three:
 
 ``config.py``
     One subclass of :class:`~tasks.core.config.Config`. Light imports only: Airflow reads it while parsing DAGs.
@@ -8,8 +8,10 @@ A stage is a folder ``tasks/<stage>/`` with two modules:
     ``VERSION: int``, raised when the same configuration would now make something else, and ``run(config,
     <inputs>, *, out) -> Result``: the parameters between ``config`` and ``out`` are the stage's inputs, each the
     path of an artifact; ``out`` is an empty folder; the result is a frozen dataclass of numbers and short texts.
-    Optionally ``fingerprint(config) -> dict``, what the stage sees outside the store (a function of ``stage.py``
-    itself), and ``CACHED = False`` for a check that must run each time.
+    Optionally ``CACHED = False`` for a check that must run each time.
+``fingerprint.py``
+    Only for a stage that looks at the world outside the store: ``fingerprint(config) -> dict``, what it sees there.
+    Light imports, because it is asked of cached stages too.
 """
 
 from __future__ import annotations
@@ -107,21 +109,21 @@ def signature_of(name: str) -> Signature:
         name=name,
         version=version,
         inputs=tuple(positional[1:]),
-        has_fingerprint="fingerprint" in functions,
+        has_fingerprint=path.with_name("fingerprint.py").is_file(),
         cached=constants.get("CACHED", True) is not False,
     )
 
 
 def fingerprint(name: str, config: Config) -> dict[str, Any] | None:
-    """What a stage sees outside the store; None, without importing it, for a stage that does not look there."""
+    """What a stage sees outside the store; None for a stage that does not look there."""
     if not signature_of(name).has_fingerprint:
         return None
-    seen: dict[str, Any] = load(name).fingerprint(config)
+    seen: dict[str, Any] = importlib.import_module(f"tasks.{name}.fingerprint").fingerprint(config)
     return seen
 
 
 def load(name: str) -> ModuleType:
-    """Import a stage's module: its ``run`` and, where it has one, its ``fingerprint``.
+    """Import a stage's module, with its ``run``.
 
     Raises:
         ConfigError: when there is no such stage.

@@ -1,4 +1,4 @@
-"""The files of a source: which there are, how each is read, and their fingerprint."""
+"""The files of a source: which there are, and how each is read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-import pyarrow as pa
 from upath import UPath
 
-from tasks.ingest.config import Source
+from tasks.core.errors import ConfigError
+from tasks.ingest.config import IngestConfig, Source
 
 ENDINGS = {
     "jsonl": (".jsonl", ".ndjson"),
@@ -32,6 +32,23 @@ class SourceFile:
     """Path relative to the source's folder: the same wherever the folder lies."""
     size_bytes: int
     format: str
+
+
+def all_files(config: IngestConfig) -> dict[str, list[SourceFile]]:
+    """The files of every source, by its name.
+
+    Raises:
+        ConfigError: naming every source that has no file.
+    """
+    found, problems = {}, []
+    for number, source in enumerate(config.sources):
+        try:
+            found[source.name] = files_of(source)
+        except ValueError as error:
+            problems.append(f"ingest.sources[{number}].path: {error} (source {source.name!r})")
+    if problems:
+        raise ConfigError("sources cannot be read", problems)
+    return dict(sorted(found.items()))
 
 
 def files_of(source: Source) -> list[SourceFile]:
@@ -105,6 +122,8 @@ def opened(file: SourceFile) -> Iterator[BinaryIO]:
         if codec is None or file.format == "parquet":
             yield raw
         else:
+            import pyarrow as pa  # here, because a fingerprint needs no pyarrow
+
             # The stream of pyarrow reads blocks; the buffer gives it readline.
             with pa.CompressedInputStream(raw, codec) as stream, io.BufferedReader(stream, 2**20) as buffered:
                 yield cast(BinaryIO, buffered)

@@ -12,10 +12,10 @@ from typing import Any
 from upath import UPath
 
 from tasks.core import events
-from tasks.core.errors import ConfigError, DataError
+from tasks.core.errors import DataError
 from tasks.ingest.assemble import Assembler
 from tasks.ingest.config import IngestConfig
-from tasks.ingest.files import SourceFile, files_of, sha256_of
+from tasks.ingest.files import SourceFile, all_files
 from tasks.ingest.readers import read_file
 from tasks.ingest.rows import Malformed, Row
 from tasks.ingest.spool import Spool, spooling
@@ -64,30 +64,6 @@ class Tally:
             self.shown.append({"file": file, "row": row.position, "reason": row.reason, "excerpt": row.excerpt})
 
 
-def fingerprint(config: IngestConfig) -> dict[str, Any]:
-    """What the sources hold now: for each, its files as ``[name, size in bytes, SHA-256]`` in the order of names.
-
-    Raises:
-        ConfigError: naming every source that has no file.
-    """
-    return {
-        name: [[file.name, file.size_bytes, sha256_of(file.path)] for file in files]
-        for name, files in _all_files(config).items()
-    }
-
-
-def _all_files(config: IngestConfig) -> dict[str, list[SourceFile]]:
-    found, problems = {}, []
-    for number, source in enumerate(config.sources):
-        try:
-            found[source.name] = files_of(source)
-        except ValueError as error:
-            problems.append(f"ingest.sources[{number}].path: {error} (source {source.name!r})")
-    if problems:
-        raise ConfigError("sources cannot be read", problems)
-    return dict(sorted(found.items()))
-
-
 def run(config: IngestConfig, *, out: UPath) -> IngestResult:
     """Read all sources and write their documents.
 
@@ -95,7 +71,7 @@ def run(config: IngestConfig, *, out: UPath) -> IngestResult:
         ConfigError: when a source has no file, or lacks a column that its knobs name.
         DataError: when a file cannot be read, too many rows are malformed, or there is no document.
     """
-    files = _all_files(config)
+    files = all_files(config)
     size_bytes = sum(file.size_bytes for some in files.values() for file in some)
     done_bytes, started_s = 0, time.monotonic()
     tallies = {name: Tally() for name in files}

@@ -15,7 +15,8 @@ from tasks.core.errors import ConfigError, DataError
 from tasks.core.store import local_copy, local_output
 from tasks.lm.token_shards import TokenShards
 from tasks.train.config import TrainConfig
-from tasks.training.device import Precision, faster_precision, has_accelerator, num_accelerators
+from tasks.train.fingerprint import precision_of
+from tasks.training.device import Precision, has_accelerator, num_accelerators
 from tasks.training.exchange import Exchange
 from tasks.training.launch import run_training
 from tasks.training.plan import Plan
@@ -46,11 +47,6 @@ class TrainResult:
     """Nats per token of the validation split, in windows of sequence_length without overlap; None when it is empty."""
     validation_bits_per_byte: float | None
     """The same as bits per byte of the documents' UTF-8 text."""
-
-
-def fingerprint(config: TrainConfig) -> dict[str, Any]:
-    """The precision that ``auto`` means on this machine: bf16 and fp32 do not make the same model."""
-    return {"precision": precision_of(config)}
 
 
 def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> TrainResult:
@@ -103,10 +99,6 @@ def check_enough(train: TokenShards, config: TrainConfig) -> None:
             subject=str(train.folder),
             next_step="bring more text, or lower train.sequence_length or train.global_batch",
         )
-
-
-def precision_of(config: TrainConfig) -> Precision:
-    return faster_precision() if config.precision == "auto" else config.precision
 
 
 def plan_of(config: TrainConfig, vocab_size: int) -> Plan:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Literal
-
-import torch
 
 Precision = Literal["bf16", "fp32"]
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """Flags in ``/proc/cpuinfo`` of a CPU that multiplies bfloat16 in hardware (x86, x86, Arm)."""
 
 
+CUDA_DRIVER = "libcuda.so.1"
+
+
 def has_accelerator() -> bool:
-    """Whether to train on CUDA: torch sees a device, and ``DS_ACCELERATOR=cpu`` does not forbid it."""
-    return os.environ.get("DS_ACCELERATOR") != "cpu" and bool(torch.cuda.is_available())
+    """Whether to train on CUDA: torch sees a device, and ``DS_ACCELERATOR=cpu`` does not forbid it.
+
+    torch, whose import takes seconds, is asked only where there is a driver.
+    """
+    if os.environ.get("DS_ACCELERATOR") == "cpu" or not has_library(CUDA_DRIVER):
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def has_library(name: str) -> bool:
+    """Whether the system's loader finds a shared library."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def faster_precision(cpuinfo: Path = Path("/proc/cpuinfo")) -> Precision:
@@ -47,4 +65,6 @@ def num_cores() -> int:
 
 def num_accelerators() -> int:
     """CUDA devices that torch sees."""
+    import torch
+
     return int(torch.cuda.device_count())

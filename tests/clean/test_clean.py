@@ -9,7 +9,7 @@ import pytest
 
 from tasks.clean.config import CleanConfig
 from tasks.clean.documents import CleanBatch
-from tasks.clean.stage import fingerprint
+from tasks.clean.fingerprint import fingerprint
 from tasks.core import documents
 from tasks.core.errors import DataError
 

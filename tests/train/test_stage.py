@@ -14,7 +14,7 @@ from tasks.core import workspace
 from tasks.core.config import validated
 from tasks.core.errors import DataError, GateError
 from tasks.lm.token_shards import TokenShards
-from tasks.train import stage
+from tasks.train import fingerprint, stage
 from tasks.train.config import TrainConfig
 from tasks.training import checkpoint
 from tasks.training.curve import read_curve
@@ -130,5 +130,5 @@ def test_too_few_tokens_says_how_many_are_needed(bench, tmp_path):
 
 @pytest.mark.parametrize(("asked", "seen"), [("bf16", "bf16"), ("fp32", "fp32"), ("auto", "fp32")])
 def test_the_precision_that_was_resolved_enters_the_identity(asked, seen, monkeypatch):
-    monkeypatch.setattr(stage, "faster_precision", lambda: "fp32")
-    assert stage.fingerprint(TrainConfig(precision=asked)) == {"precision": seen}
+    monkeypatch.setattr(fingerprint, "faster_precision", lambda: "fp32")
+    assert fingerprint.fingerprint(TrainConfig(precision=asked)) == {"precision": seen}

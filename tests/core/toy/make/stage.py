@@ -3,7 +3,6 @@
 import errno
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from tasks.core import documents, events
 from tasks.core.errors import DataError
@@ -16,10 +15,6 @@ class MakeResult:
     """How many were made."""
 
     num_documents: int
-
-
-def fingerprint(config):
-    return {"world": Path(config.world).read_text() if config.world else ""}
 
 
 def run(config, *, out):
