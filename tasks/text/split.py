@@ -25,6 +25,8 @@ class Split(Config):
     """Share of the clusters held out to choose between models."""
     test: Annotated[float, Field(ge=0, lt=1)] = 0.05
     """Share of the clusters held out to be looked at once, at the end."""
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
+    """Another seed holds out other clusters; draw anew when test has been looked at too often."""
 
     def __post_init__(self) -> None:
         if self.validation + self.test >= 1:
@@ -38,10 +40,11 @@ class Split(Config):
 def split_of(cluster: str, split: Split) -> str:
     """``train``, ``validation`` or ``test``: where all documents of a cluster go.
 
-    The cluster's 64-bit BLAKE2b digest is taken as a fraction of 1; test takes the lowest part and validation the
-    part above it, so changing ``validation`` never moves a document in or out of test.
+    The cluster's 64-bit BLAKE2b digest, salted with the seed, is taken as a fraction of 1; test takes the lowest part
+    and validation the part above it, so changing ``validation`` never moves a document in or out of test.
     """
-    digest = hashlib.blake2b(cluster.encode("utf-8"), digest_size=8, person=b"split").digest()
+    salt = split.seed.to_bytes(8, "big")
+    digest = hashlib.blake2b(cluster.encode("utf-8"), digest_size=8, person=b"split", salt=salt).digest()
     fraction = int.from_bytes(digest, "big") / 2**64
     if fraction < split.test:
         return TEST

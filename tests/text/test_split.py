@@ -42,6 +42,11 @@ def test_the_split_of_a_cluster_never_changes():
     ]
 
 
+def test_another_seed_draws_another_test_split():
+    first, second = ({one for one in CLUSTERS if split_of(one, Split(0, 0.1, seed)) == "test"} for seed in (0, 1))
+    assert len(first & second) / len(first) == pytest.approx(0.1, abs=0.03)
+
+
 def test_the_shares_sum_to_one():
     assert sum(Split(0.2, 0.3).share(split) for split in SPLITS) == pytest.approx(1)
 
