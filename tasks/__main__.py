@@ -21,22 +21,22 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tasks.core import tracking
+from tasks.core import mlflow_runs
 from tasks.core.artifact import find, newest
 from tasks.core.config import plain, validated
 from tasks.core.errors import ConfigError, HeadraceError
+from tasks.core.mlflow_runs import RunContext
 from tasks.core.pipeline import Pipeline, load, near
 from tasks.core.plan import plan
 from tasks.core.runner import Outcome, Spec, explain_failure, run, terminated_as_try_again
 from tasks.core.stage import config_type_of, fingerprint, signature_of, stage_names
 from tasks.core.store import REPOSITORY, VAR, open_store
-from tasks.core.tracking import RunContext
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, dispatch, and turn every error into its exit code."""
     options = parser().parse_args(arguments)
-    os.environ.setdefault("MLFLOW_TRACKING_URI", tracking.tracking_uri())
+    os.environ.setdefault("MLFLOW_TRACKING_URI", mlflow_runs.tracking_uri())
     try:
         with terminated_as_try_again():
             return int(options.action(options))
@@ -94,7 +94,7 @@ def do_run(options: argparse.Namespace) -> int:
 def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
     """Every stage in order in this process, tracked as one run; what Airflow does with a process per stage."""
     run_id = f"cli__{datetime.now(UTC).isoformat(timespec='seconds')}"
-    parent = tracking.open_parent(pipeline.name, run_id)
+    parent = mlflow_runs.open_parent(pipeline.name, run_id)
     context = RunContext(pipeline=pipeline.name, run_id=run_id, mlflow_run_id=parent["mlflow_run_id"])
     forced = forced_stages(options.force, pipeline)
     outcomes: dict[str, Outcome] = {}
@@ -109,7 +109,7 @@ def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
                 break
         status = "FINISHED"
     finally:
-        tracking.close(context, status, [asdict(one) for one in outcomes.values() if one.cached])
+        mlflow_runs.close(context, status, [asdict(one) for one in outcomes.values() if one.cached])
 
 
 def run_explained(spec: Spec, root: str | None) -> Outcome:
@@ -188,7 +188,7 @@ def do_pin(options: argparse.Namespace) -> int:
         if seen is not None:
             fingerprints[name] = seen
     write_outcome(
-        request, {"fingerprints": fingerprints, **tracking.open_parent(request["pipeline"], request["run_id"])}
+        request, {"fingerprints": fingerprints, **mlflow_runs.open_parent(request["pipeline"], request["run_id"])}
     )
     return 0
 
@@ -196,7 +196,7 @@ def do_pin(options: argparse.Namespace) -> int:
 def do_close(options: argparse.Namespace) -> int:
     request = read_json(options.spec or "-")
     cached = [one for one in request.get("outcomes", []) if one.get("cached")]
-    tracking.close(RunContext(**request["run"]), request["status"], cached)
+    mlflow_runs.close(RunContext(**request["run"]), request["status"], cached)
     return 0
 
 

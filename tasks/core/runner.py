@@ -31,10 +31,11 @@ from tasks.core.artifact import (
 )
 from tasks.core.config import Config, numbers_of, plain, validated
 from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
+from tasks.core.mlflow_runs import RunContext
 from tasks.core.plan import identity_now, why
 from tasks.core.sinks import ConsoleSink, MeasuredSink
 from tasks.core.store import Store, local, sync_tree
-from tasks.core.tracking import RunContext, Tracker
+from tasks.core.tracking import Tracker
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 

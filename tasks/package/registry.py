@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.core import tracking
+from tasks.core import mlflow_runs, tracking
 from tasks.core.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def register(name: str, bento: Path, digest: str, tags: Mapping[str, str]) -> Re
     """
     from mlflow.exceptions import MlflowException
 
-    uri = tracking.tracking_uri()
+    uri = mlflow_runs.tracking_uri()
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     try:
-        return _register(tracking.client(), name, bento, {**tags, DIGEST: digest})
+        return _register(mlflow_runs.client(), name, bento, {**tags, DIGEST: digest})
     except (MlflowException, OSError) as error:
         raise ServiceError(
             f"the model registry at {uri} did not take {name}: {error}",
@@ -84,7 +84,7 @@ def _new_version(client: MlflowClient, name: str, bento: Path, tags: Mapping[str
     run_id = tracking.current_run_id()
     own = not run_id
     if own:
-        run_id = client.create_run(tracking.experiment_of(client, EXPERIMENT), run_name=bento.stem).info.run_id
+        run_id = client.create_run(mlflow_runs.experiment_of(client, EXPERIMENT), run_name=bento.stem).info.run_id
     client.log_artifact(run_id, str(bento), FOLDER)
     base = client.get_run(run_id).info.artifact_uri
     source = f"{base}/{FOLDER}/{bento.name}"

@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from tasks.core import tracking
+from tasks.core import mlflow_runs
+from tasks.core.mlflow_runs import RunContext, params_in
 from tasks.core.runner import Spec, run
 from tasks.core.store import REPOSITORY
-from tasks.core.tracking import RunContext, Tracker, params_in
+from tasks.core.tracking import Tracker
 
 CONTEXT = RunContext(pipeline="toy", run_id="run 1")
 
@@ -22,8 +23,8 @@ def database(tmp_path, monkeypatch):
 
 
 def runs() -> list:
-    client = tracking.client()
-    return client.search_runs([tracking.experiment_of(client, "toy")])
+    client = mlflow_runs.client()
+    return client.search_runs([mlflow_runs.experiment_of(client, "toy")])
 
 
 def test_a_stage_has_one_run_with_knobs_numbers_and_samples(store):
@@ -40,7 +41,7 @@ def test_a_parameter_of_ten_thousand_characters_is_cut_and_stops_nothing(store):
     outcome = run(Spec(stage="make", config={"prefix": "長" * 10_000}, run=CONTEXT), store)
     (only,) = runs()
     assert only.info.status == "FINISHED"
-    assert len(only.data.params["prefix"]) == tracking.MAX_PARAM_CHARS
+    assert len(only.data.params["prefix"]) == mlflow_runs.MAX_PARAM_CHARS
     assert outcome.mlflow_run_id == only.info.run_id
 
 
@@ -80,7 +81,7 @@ def test_a_tracker_that_hangs_does_not_hold_up_what_a_stage_says(monkeypatch):
 
 def test_the_run_of_a_stage_that_was_killed_is_closed_as_killed():
     code = (
-        "from tasks.core.tracking import RunContext, Tracker\nimport time\n"
+        "from tasks.core.mlflow_runs import RunContext\nfrom tasks.core.tracking import Tracker\nimport time\n"
         "with Tracker(RunContext(pipeline='toy', run_id='run 2'), 'make', {}, {}) as tracker:\n"
         "    print(tracker.run_id, flush=True)\n    time.sleep(600)"
     )
@@ -88,17 +89,17 @@ def test_the_run_of_a_stage_that_was_killed_is_closed_as_killed():
         run_id = process.stdout.readline().strip()
         process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 60
-    while (status := tracking.client().get_run(run_id).info.status) == "RUNNING" and time.monotonic() < deadline:
+    while (status := mlflow_runs.client().get_run(run_id).info.status) == "RUNNING" and time.monotonic() < deadline:
         time.sleep(0.2)
     assert status == "KILLED"
 
 
 def test_closing_adds_cached_children_and_ends_what_was_left_open():
-    parent = tracking.open_parent("toy", "run 3")
+    parent = mlflow_runs.open_parent("toy", "run 3")
     context = RunContext(pipeline="toy", run_id="run 3", mlflow_run_id=parent["mlflow_run_id"])
-    left = tracking.open_run(tracking.client(), context, "left", {})
+    left = mlflow_runs.open_run(mlflow_runs.client(), context, "left", {})
     cached = {"stage": "make", "mlflow_run_id": "made-by", "result": {"num_documents": 7}}
-    tracking.close(context, "FAILED", [cached])
+    mlflow_runs.close(context, "FAILED", [cached])
     by_stage = {one.data.tags["headrace.stage"]: one for one in runs()}
     assert by_stage[""].info.status == "FAILED"
     assert by_stage["left"].info.run_id == left.info.run_id
