@@ -274,10 +274,7 @@ def gzipped(data: bytes) -> bytes:
 
 def zstandard(data: bytes) -> bytes:
     """One Zstandard frame."""
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return pa.Codec("zstd", compression_level=19).compress(data, asbytes=True)  # type: ignore[no-any-return]
 
 
 def parquet(rows: list[Row]) -> bytes:
@@ -354,7 +351,7 @@ def python_docs(packages: Packages) -> Files:
         text = page_text(data, "div.body") if "/" in path and not path.endswith("index.html") else None
         if text and len(text.encode()) <= 60_000:  # two or three release notes would outweigh all the rest
             texts[path.replace("/", "-").removesuffix(".html") + ".txt"] = text.encode()
-    chosen = within({name: len(data) for name, data in texts.items()}, 600_000)
+    chosen = within({name: len(data) for name, data in texts.items()}, 450_000)
     return {"LICENSE": f"{notice}\n{licence}".encode()} | {name: texts[name] for name in chosen}
 
 
@@ -369,6 +366,8 @@ COLLECTIONS = (
     "youmengying/",
     "sishuwujing/",
 )
+SONG_VERSE = "songci/ci.song."
+SONG_VERSE_BYTES = 400_000
 
 
 def poem(record: dict[str, Any]) -> Row | None:
@@ -388,12 +387,17 @@ def poem(record: dict[str, Any]) -> Row | None:
 def poems(packages: Packages) -> Files:
     """Verse and prose of the Tang, the Song and before; one collection is in traditional characters."""
     files = packages.files("poems")
-    rows = []
+    rows, song = [], {}
     for name, data in files.items():
-        if name.removeprefix("dist/").startswith(COLLECTIONS):
-            content = json.loads(data)
-            found = (poem(record) for record in (content if isinstance(content, list) else [content]))
+        path = name.removeprefix("dist/")
+        content = json.loads(data) if path.startswith((*COLLECTIONS, SONG_VERSE)) else []
+        found = [poem(record) for record in (content if isinstance(content, list) else [content])]
+        if path.startswith(SONG_VERSE):
+            song |= {f"{path}#{number}": row for number, row in enumerate(found) if row}
+        else:
             rows += [row for row in found if row]
+    sizes = {key: len(row["text"].encode()) for key, row in song.items()}
+    rows += [song[key] for key in within(sizes, SONG_VERSE_BYTES)]
     return {"LICENSE": files["LICENSE"], "poems.jsonl.gz": gzipped(json_lines(rows))}
 
 
@@ -513,7 +517,7 @@ def office_pairs(packages: Packages) -> Files:
                 )
     rows = {row["id"]: row for row in clean_pairs(pairs)}
     sizes = {key: len((row["en"] + row["zh"]).encode()) for key, row in rows.items()}
-    kept = [rows[key] for key in within(sizes, 1_700_000)]
+    kept = [rows[key] for key in within(sizes, 1_300_000)]
     return {"LICENSE": office_licence(packages), "pairs.jsonl.zst": zstandard(json_lines(kept))}
 
 
