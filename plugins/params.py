@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,11 @@ def params_of(pipeline: str) -> dict[str, Param]:
     """
     configs = resolve(Path(pipeline).resolve(), {})
     params: dict[str, Param] = {}
-    names: list[str] = []
     for stage, values in configs.items():
         config_type = config_type_of(stage)
         schema = schema_of(config_type)
-        names += [f"{stage}.{knob}" for knob in schema["properties"]]
         params |= {f"{stage}.{knob}": dial_of(stage, knob, values[knob], schema) for knob in dials_of(config_type)}
-    params["overrides"] = overrides_param(names)
+    params["overrides"] = overrides_param()
     params["force"] = force_param(list(configs))
     return params
 
@@ -67,17 +64,10 @@ def with_plain_type(rules: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **merged, "type": [option["type"] for option in options]}
 
 
-def overrides_param(names: list[str]) -> Param:
-    """An object whose keys are knobs, or lie inside one (``shards.split.test``). Pin validates the values."""
-    return Param(
-        {},
-        description=OVERRIDES_HELP,
-        section=OTHER,
-        type="object",
-        properties={name: {} for name in names},
-        patternProperties={f"^(?:{'|'.join(re.escape(name) for name in names)})\\.": {}},
-        additionalProperties=False,
-    )
+def overrides_param() -> Param:
+    """Any object. Pin checks it, before anything runs: it names every wrong knob and the likely one, which the form's
+    own validation cannot."""
+    return Param({}, description=OVERRIDES_HELP, section=OTHER, type="object")
 
 
 def force_param(stages: list[str]) -> Param:

@@ -54,6 +54,11 @@ class Spec:
     """What pin saw; the stage must still see the same."""
     run: RunContext = field(default_factory=RunContext)
 
+    @property
+    def fresh(self) -> bool:
+        """Whether the stage runs even if its artifact is there."""
+        return self.force or not stage.signature_of(self.stage).cached
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -84,12 +89,11 @@ def run(spec: Spec, store: Store) -> Outcome:
     config = validated(stage.config_type_of(spec.stage), spec.config, stage=spec.stage)
     inputs = find_inputs(spec, store)
     identity = identity_for(spec, config, inputs)
-    fresh = spec.force or not stage.signature_of(spec.stage).cached
     with disk_errors(store):
-        if not fresh and (found := usable(store, identity)):
+        if not spec.fresh and (found := usable(store, identity)):
             return cached_outcome(found, started)
         with store.locked(identity.stage, identity.key):
-            if not fresh and (found := usable(store, identity)):  # by another run, while this one waited
+            if not spec.fresh and (found := usable(store, identity)):  # by another run, while this one waited
                 return cached_outcome(found, started)
             return make(spec, store, config, inputs, identity, started)
 
@@ -170,7 +174,6 @@ def make(
 
     An attempt is removed only when no record names it: a signal may arrive between publishing and the end.
     """
-    fresh = spec.force or not stage.signature_of(spec.stage).cached
     reason = "because it was forced" if spec.force else why(store, identity)
     say(f"{spec.stage}: runs {reason}")
     artifact = store.artifact(identity.stage, identity.key)
@@ -186,7 +189,7 @@ def make(
                 made={**provenance.describe(), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
             )
             tracker.result(record.result)
-            found = publish(store, record, after=before.number if before else 0, adopt=not fresh)
+            found = publish(store, record, after=before.number if before else 0, adopt=not spec.fresh)
     except BaseException:
         if not is_published(store, artifact, attempt.name):
             store.discard(attempt)

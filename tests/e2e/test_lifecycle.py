@@ -118,7 +118,7 @@ def test_a_refused_gate_fails_the_dag_and_the_last_five_lines_say_what_to_do(che
 def test_a_wrong_knob_is_refused_before_any_stage_runs(checkout, second_run):
     ran = checkout.dag(overrides={"dedup.treshold": 0.7})
     assert ran.code != 0
-    assert "dedup" in ran.output
+    assert "dedup.treshold: no such knob; did you mean dedup.threshold?" in ran.output
     assert "cached: made" not in ran.output
 
 

@@ -30,8 +30,6 @@ def test_a_dial_has_the_yamls_value_and_its_knobs_help_under_its_stage(params):
         ("hum.times", "many"),
         ("hum.times", None),
         ("hum.key", 3),
-        ("overrides", {"hum.tims": 3}),
-        ("overrides", {"drum.times": 3}),
         ("overrides", []),
         ("force", ["drum"]),
         ("force", True),
