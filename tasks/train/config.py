@@ -50,8 +50,14 @@ class TrainConfig(Config):
     """What trains the matrices of the blocks; embeddings and norms always train with AdamW."""
     matrix_lr: Rate = 0.03
     """Peak learning rate of Muon."""
+    momentum: Share = 0.95
+    """Momentum of Muon. A run of a thousand steps does better with less: 0.85."""
     lr: Rate = 0.02
     """Peak learning rate of AdamW. With optimizer adamw, which then trains the matrices too, 0.003 is a good start."""
+    beta1: Share = 0.9
+    """How slowly AdamW's mean of the gradient moves; less for a short run, as with momentum."""
+    beta2: Share = 0.95
+    """How slowly AdamW's mean of the squared gradient moves."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """Decoupled weight decay of the matrices of the blocks."""
     schedule: Literal["cosine", "wsd"] = "cosine"

@@ -69,7 +69,14 @@ def make_engine(model: torch.nn.Module, plan: Plan) -> Engine:
     ln(vocabulary)), so it is not done.
     """
     matrix_lr = plan.matrix_lr if plan.optimizer == "muon" else None
-    groups = parameter_groups(model, matrix_lr=matrix_lr, lr=plan.lr, weight_decay=plan.weight_decay)
+    groups = parameter_groups(
+        model,
+        matrix_lr=matrix_lr,
+        momentum=plan.momentum,
+        lr=plan.lr,
+        betas=(plan.beta1, plan.beta2),
+        weight_decay=plan.weight_decay,
+    )
     dtype = torch.bfloat16 if plan.precision == "bf16" else torch.float32
     optimizer = MuonAdamW(groups, dtype=dtype)
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=deepspeed_config(plan))

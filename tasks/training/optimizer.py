@@ -16,11 +16,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-MOMENTUM = 0.95
 NUM_ITERATIONS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)
 """Coefficients of the Newton-Schulz iteration, tuned for a steep slope at zero (Jordan et al. 2024)."""
-BETAS = (0.9, 0.95)
 EPSILON = 1e-8
 
 Group = dict[str, Any]
@@ -41,7 +39,15 @@ def orthogonalised(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     return x.T if tall else x
 
 
-def parameter_groups(model: torch.nn.Module, *, matrix_lr: float | None, lr: float, weight_decay: float) -> list[Group]:
+def parameter_groups(
+    model: torch.nn.Module,
+    *,
+    matrix_lr: float | None,
+    momentum: float,
+    lr: float,
+    betas: tuple[float, float],
+    weight_decay: float,
+) -> list[Group]:
     """Groups for :class:`MuonAdamW`: hidden matrices, and everything else (embeddings, output head, norms).
 
     With ``matrix_lr`` None matrices train with AdamW too, in a group of their own because only they decay.
@@ -57,7 +63,8 @@ def parameter_groups(model: torch.nn.Module, *, matrix_lr: float | None, lr: flo
         {"params": matrices, "lr": rate, "weight_decay": weight_decay, "muon": matrix_lr is not None},
         {"params": others, "lr": lr, "weight_decay": 0.0, "muon": False},
     ]
-    return [{**group, "peak_lr": group["lr"]} for group in groups if group["params"]]
+    shared = {"momentum": momentum, "betas": betas}
+    return [{**group, **shared, "peak_lr": group["lr"]} for group in groups if group["params"]]
 
 
 class MuonAdamW(torch.optim.Optimizer):  # type: ignore[misc]
@@ -68,7 +75,7 @@ class MuonAdamW(torch.optim.Optimizer):  # type: ignore[misc]
     """
 
     def __init__(self, groups: Iterable[Group], *, dtype: torch.dtype) -> None:
-        super().__init__(groups, {})
+        super().__init__(groups, {"momentum": 0.95, "betas": (0.9, 0.95)})
         self.dtype = dtype
 
     def step(self, closure: None = None) -> None:
@@ -88,8 +95,8 @@ class MuonAdamW(torch.optim.Optimizer):  # type: ignore[misc]
         directions = []
         for matrix in matrices:
             momentum = self.state[matrix].setdefault("momentum", torch.zeros_like(matrix))
-            momentum.lerp_(matrix.grad, 1 - MOMENTUM)
-            directions.append(matrix.grad.lerp(momentum, MOMENTUM))
+            momentum.lerp_(matrix.grad, 1 - group["momentum"])
+            directions.append(matrix.grad.lerp(momentum, group["momentum"]))
         for matrix, update in zip(matrices, shared_orthogonalisation(directions, self.dtype), strict=True):
             scale = math.sqrt(max(1.0, matrix.size(0) / matrix.size(1)))
             matrix.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)
@@ -97,14 +104,14 @@ class MuonAdamW(torch.optim.Optimizer):  # type: ignore[misc]
     def _adamw(self, parameter: Tensor, group: Group) -> None:
         """Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2."""
         assert parameter.grad is not None
-        state = self.state[parameter]
+        state, (beta1, beta2) = self.state[parameter], group["betas"]
         if not state:
             state.update(step=0, first=torch.zeros_like(parameter), second=torch.zeros_like(parameter))
         state["step"] += 1
-        state["first"].lerp_(parameter.grad, 1 - BETAS[0])
-        state["second"].mul_(BETAS[1]).addcmul_(parameter.grad, parameter.grad, value=1 - BETAS[1])
-        size = group["lr"] / (1 - BETAS[0] ** state["step"])
-        spread = (state["second"] / (1 - BETAS[1] ** state["step"])).sqrt_().add_(EPSILON)
+        state["first"].lerp_(parameter.grad, 1 - beta1)
+        state["second"].mul_(beta2).addcmul_(parameter.grad, parameter.grad, value=1 - beta2)
+        size = group["lr"] / (1 - beta1 ** state["step"])
+        spread = (state["second"] / (1 - beta2 ** state["step"])).sqrt_().add_(EPSILON)
         parameter.mul_(1 - group["lr"] * group["weight_decay"]).addcdiv_(state["first"], spread, value=-size)
 
 

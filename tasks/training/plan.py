@@ -26,8 +26,13 @@ class Plan:
     optimizer: Optimizer
     matrix_lr: float
     """Peak learning rate of Muon; used with ``optimizer="muon"`` only."""
+    momentum: float
+    """Of Muon."""
     lr: float
     """Peak learning rate of AdamW."""
+    beta1: float
+    beta2: float
+    """How slowly AdamW's means of the gradient and of its square move."""
     weight_decay: float
     schedule: Schedule
     warmup_share: float

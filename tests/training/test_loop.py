@@ -29,7 +29,8 @@ from tasks.training.plan import Plan
 
 PLAN = Plan(
     num_steps=30, global_batch=8, tokens_per_sample=4, micro_batch=8, num_processes=1, zero_stage=0, precision="fp32",
-    optimizer="adamw", matrix_lr=0.03, lr=0.05, weight_decay=0.0, schedule="wsd", warmup_share=0.1, clip=1.0, seed=1,
+    optimizer="adamw", matrix_lr=0.03, momentum=0.95, lr=0.05, beta1=0.9, beta2=0.95, weight_decay=0.0, schedule="wsd",
+    warmup_share=0.1, clip=1.0, seed=1,
     expected_first_loss=math.log(9), first_loss_tolerance=0.5, max_skipped_steps=4, log_every=7, validation_every=0,
     checkpoint_every=0,
 )  # fmt: skip

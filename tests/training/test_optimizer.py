@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from tasks.training.optimizer import MuonAdamW, divided, orthogonalised, parameter_groups
+
+groups_of = partial(parameter_groups, momentum=0.95, betas=(0.9, 0.95))
 
 
 def small_model(*, tied: bool = True) -> LlamaForCausalLM:
@@ -30,10 +33,12 @@ def two_of(shapes: list[tuple[int, ...]]) -> tuple[list[torch.Tensor], list[torc
     return ours, copy.deepcopy(ours)
 
 
-def test_muon_in_bf16_takes_the_steps_of_torchs_own():
+@pytest.mark.parametrize("momentum", [0.95, 0.8])
+def test_muon_in_bf16_takes_the_steps_of_torchs_own(momentum):
     ours, theirs = two_of([(24, 24), (64, 24), (24, 64)])
-    mine = MuonAdamW([{"params": ours, "lr": 0.03, "weight_decay": 0.1, "muon": True}], dtype=torch.bfloat16)
-    witness = torch.optim.Muon(theirs, lr=0.03, weight_decay=0.1, momentum=0.95, adjust_lr_fn="original")
+    group = {"params": ours, "lr": 0.03, "weight_decay": 0.1, "muon": True, "momentum": momentum}
+    mine = MuonAdamW([group], dtype=torch.bfloat16)
+    witness = torch.optim.Muon(theirs, lr=0.03, weight_decay=0.1, momentum=momentum, adjust_lr_fn="original")
     for step in range(5):
         gradients(ours, step)
         gradients(theirs, step)
@@ -43,10 +48,12 @@ def test_muon_in_bf16_takes_the_steps_of_torchs_own():
         torch.testing.assert_close(one, other, rtol=0, atol=2e-6)
 
 
-def test_adamw_takes_the_steps_of_torchs_own():
+@pytest.mark.parametrize("betas", [(0.9, 0.95), (0.6, 0.99)])
+def test_adamw_takes_the_steps_of_torchs_own(betas):
     ours, theirs = two_of([(7,), (5, 3)])
-    mine = MuonAdamW([{"params": ours, "lr": 0.02, "weight_decay": 0.1, "muon": False}], dtype=torch.float32)
-    witness = torch.optim.AdamW(theirs, lr=0.02, betas=(0.9, 0.95), weight_decay=0.1)
+    group = {"params": ours, "lr": 0.02, "weight_decay": 0.1, "muon": False, "betas": betas}
+    mine = MuonAdamW([group], dtype=torch.float32)
+    witness = torch.optim.AdamW(theirs, lr=0.02, betas=betas, weight_decay=0.1)
     for step in range(5):
         gradients(ours, step)
         gradients(theirs, step)
@@ -70,7 +77,7 @@ def test_orthogonalised_matrices_keep_directions_and_lose_lengths(shape, dtype):
 @pytest.mark.parametrize("tied", [True, False])
 def test_only_matrices_of_the_blocks_go_to_muon(tied):
     model = small_model(tied=tied)
-    groups = parameter_groups(model, matrix_lr=0.03, lr=0.02, weight_decay=0.1)
+    groups = groups_of(model, matrix_lr=0.03, lr=0.02, weight_decay=0.1)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     muon, adamw = ([names[id(one)] for one in group["params"]] for group in groups)
     assert len(muon) == 2 * 7
@@ -80,7 +87,7 @@ def test_only_matrices_of_the_blocks_go_to_muon(tied):
 
 
 def test_norms_and_embeddings_do_not_decay():
-    groups = parameter_groups(small_model(), matrix_lr=None, lr=0.003, weight_decay=0.1)
+    groups = groups_of(small_model(), matrix_lr=None, lr=0.003, weight_decay=0.1)
     assert [(group["lr"], group["weight_decay"], group["muon"]) for group in groups] == [
         (0.003, 0.1, False),
         (0.003, 0.0, False),
@@ -91,7 +98,7 @@ def test_frozen_weights_are_in_no_group():
     model = small_model()
     for parameter in model.model.layers.parameters():
         parameter.requires_grad_(False)
-    groups = parameter_groups(model, matrix_lr=0.03, lr=0.02, weight_decay=0.0)
+    groups = groups_of(model, matrix_lr=0.03, lr=0.02, weight_decay=0.0)
     assert sum(len(group["params"]) for group in groups) == 2
 
 
