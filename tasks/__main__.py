@@ -19,12 +19,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from tasks.core import mlflow_runs
+from tasks.core import mlflow_runs, tracking_process
 from tasks.core.artifact import find, newest
 from tasks.core.config import plain, validated
+from tasks.core.drift import OnDrift
 from tasks.core.errors import ConfigError, HeadraceError
+from tasks.core.estimate import Cost, cost_told, total_told
 from tasks.core.mlflow_runs import RunContext
 from tasks.core.pipeline import Pipeline, load, near
 from tasks.core.plan import plan
@@ -59,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
         ("list", do_list, "the stages there are, and what the store holds of each"),
         ("pin", do_pin, "resolve what may change to digests and open the MLflow run (for DAGs)"),
         ("close", do_close, "close the MLflow run (for DAGs)"),
+        ("replay", do_replay, "write to MLflow what it could not take before"),
     ):
         verb = verbs.add_parser(name, help=text, description=text)
         verb.set_defaults(action=action)
@@ -69,6 +72,12 @@ def parser() -> argparse.ArgumentParser:
         if name in ("run", "plan"):
             verb.add_argument(
                 "--force", action="append", default=[], metavar="STAGE", help="make it again; all for every stage"
+            )
+            verb.add_argument(
+                "--on-drift",
+                choices=get_args(OnDrift),
+                default="warn",
+                help="what to do with an artifact that was made before our source changed (default: warn)",
             )
         if name == "run":
             verb.add_argument("--only", metavar="STAGE", help="stop after this stage")
@@ -94,7 +103,7 @@ def do_run(options: argparse.Namespace) -> int:
 def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
     """Every stage in order in this process, tracked as one run; what Airflow does with a process per stage."""
     run_id = f"cli__{datetime.now(UTC).isoformat(timespec='seconds')}"
-    parent = mlflow_runs.open_parent(pipeline.name, run_id)
+    parent = opened_run(pipeline.name, run_id)
     context = RunContext(pipeline=pipeline.name, run_id=run_id, mlflow_run_id=parent["mlflow_run_id"])
     forced = forced_stages(options.force, pipeline)
     outcomes: dict[str, Outcome] = {}
@@ -103,7 +112,14 @@ def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
         for name, wiring in pipeline.wiring.items():
             inputs = {one: outcomes[source].uri for one, source in wiring.items()}
             config = plain(pipeline.configs[name])
-            spec = Spec(stage=name, config=config, inputs=inputs, force=name in forced, run=context)
+            spec = Spec(
+                stage=name,
+                config=config,
+                inputs=inputs,
+                force=name in forced,
+                on_drift=options.on_drift,
+                run=context,
+            )
             outcomes[name] = run_explained(spec, options.store)
             if name == options.only:
                 break
@@ -147,8 +163,15 @@ def command_for(spec: Spec) -> str:
 def do_plan(options: argparse.Namespace) -> int:
     pipeline = load(Path(options.target), options.set)
     check_names(options.force, pipeline)
-    for step in plan(pipeline, open_store(options.store), forced_stages(options.force, pipeline)):
-        print(f"{step.stage:<12} {step.fate:<9} {step.reason}")
+    forced = forced_stages(options.force, pipeline)
+    costs: list[Cost] = []
+    for step in plan(pipeline, open_store(options.store), force=forced, on_drift=options.on_drift):
+        cost = f"  ({cost_told(step.cost)})" if step.cost else ""
+        print(f"{step.stage:<12} {step.fate:<9} {step.reason}{cost}")
+        if step.cost:
+            costs.append(step.cost)
+    if costs:
+        print(f"to run: {total_told(costs)}")
     return 0
 
 
@@ -187,16 +210,31 @@ def do_pin(options: argparse.Namespace) -> int:
         seen = fingerprint(name, validated(config_type_of(name), values, stage=name))
         if seen is not None:
             fingerprints[name] = seen
-    write_outcome(
-        request, {"fingerprints": fingerprints, **mlflow_runs.open_parent(request["pipeline"], request["run_id"])}
-    )
+    parent = opened_run(request["pipeline"], request["run_id"])
+    write_outcome(request, {"fingerprints": fingerprints, **parent})
     return 0
+
+
+def opened_run(pipeline: str, run_id: str) -> dict[str, str]:
+    """Open the pipeline's run in MLflow and, since it is there, write to it what an earlier outage left behind."""
+    parent = mlflow_runs.open_parent(pipeline, run_id)
+    if parent["mlflow_run_id"]:
+        try:
+            tracking_process.replay()
+        except HeadraceError as error:
+            mlflow_runs.warn(str(error))
+    return parent
 
 
 def do_close(options: argparse.Namespace) -> int:
     request = read_json(options.spec or "-")
     cached = [one for one in request.get("outcomes", []) if one.get("cached")]
     mlflow_runs.close(RunContext(**request["run"]), request["status"], cached)
+    return 0
+
+
+def do_replay(_options: argparse.Namespace) -> int:
+    print(f"{tracking_process.replay()} runs written to {mlflow_runs.tracking_uri()}")
     return 0
 
 

@@ -50,7 +50,7 @@ def newest_artifacts(pipeline: Pipeline, store: Store) -> dict[str, Artifact]:
     known: dict[str, Artifact | None] = {}
     for stage, wiring in pipeline.wiring.items():
         inputs = {name: known[source] for name, source in wiring.items()}
-        step, found = plan.foretell(pipeline, store, stage, inputs, ())
+        step, found = plan.foretell(pipeline, store, stage, inputs, force=(), on_drift="warn")
         if found is None:
             raise DataError(
                 f"{stage} {step.fate} {step.reason}: there is nothing to show yet",

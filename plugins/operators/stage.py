@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugins.operators.command import TasksOperator
 from plugins.operators.pins import current_pin
+from tasks.core.drift import OnDrift
 from tasks.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -22,16 +23,21 @@ class StageOperator(TasksOperator):
     ``inputs`` maps each input of the stage's ``run`` to the ``.output`` of the task that makes it::
 
         clean = step(stage="clean", inputs={"documents": raw.output})
+
+    ``on_drift`` says what to do with an artifact that was made before our source changed.
     """
 
     template_fields: Sequence[str] = ("inputs",)
     ui_color = "#e8f1f5"
 
-    def __init__(self, *, stage: str, inputs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, stage: str, inputs: Mapping[str, Any] | None = None, on_drift: OnDrift = "warn", **kwargs: Any
+    ) -> None:
         kwargs.setdefault("task_id", stage)
         super().__init__(**kwargs)
         self.stage = stage
         self.inputs = inputs or {}
+        self.on_drift = on_drift
         self.pin_task_id = current_pin()
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -51,6 +57,7 @@ class StageOperator(TasksOperator):
             "config": self.configs(context)[self.stage],
             "inputs": self.input_uris(context),
             "force": self.stage in forced or "all" in forced,
+            "on_drift": self.on_drift,
             "fingerprint": pins.get("fingerprints", {}).get(self.stage),
             "run": {
                 "pipeline": self.pipeline_name,

@@ -6,6 +6,9 @@ A stage's configuration is a frozen dataclass that derives from :class:`Config`.
 * ``runtime(default)`` changes only how a stage runs: recorded, but outside the identity;
 * ``dial(default)`` is part of the identity and appears on Airflow's trigger form.
 
+A plain knob that came later is ``later(default, neutral=…)``: at the neutral value, which is how the stage behaved
+before the knob existed, it is left out of the identity, so the artifacts made until then keep their keys.
+
 The string below an attribute is its help, on the form, on the command line and in the docs.
 """
 
@@ -23,6 +26,8 @@ from tasks.core.errors import ConfigError
 
 KIND = "headrace.kind"
 """Key of a dataclass field's metadata that holds ``runtime`` or ``dial``."""
+NEUTRAL = "headrace.neutral"
+"""Key of a dataclass field's metadata that holds the value a later knob is neutral at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,11 @@ def runtime(default: Any) -> Any:
 def dial(default: Any) -> Any:
     """A knob that the trigger form shows; it is part of the artifact's identity."""
     return field(default=default, metadata={KIND: "dial"})
+
+
+def later(default: Any, *, neutral: Any) -> Any:
+    """A knob that a released stage did not have; ``neutral`` is the JSON value that stands for its absence."""
+    return field(default=default, metadata={NEUTRAL: neutral})
 
 
 def knobs_of(config_type: type[Config], kind: str) -> Iterator[str]:
@@ -109,21 +119,26 @@ def plain(config: Config) -> dict[str, Any]:
 
 
 def identity_of(config: Config) -> dict[str, Any]:
-    """The knobs that decide what the stage makes, as JSON values; runtime knobs are left out, nested ones too."""
-    identity: dict[str, Any] = _without_runtime(config, plain(config))
+    """The knobs that decide what the stage makes, as JSON values: neither runtime knobs nor later ones that are
+    neutral, nested ones too."""
+    identity: dict[str, Any] = _deciding(config, plain(config))
     return identity
 
 
-def _without_runtime(config: Any, values: Any) -> Any:
+def _deciding(config: Any, values: Any) -> Any:
     if is_dataclass(config):
         return {
-            f.name: _without_runtime(getattr(config, f.name), values[f.name])
+            f.name: _deciding(getattr(config, f.name), values[f.name])
             for f in fields(config)
-            if f.metadata.get(KIND) != "runtime"
+            if f.metadata.get(KIND) != "runtime" and not _is_neutral(f.metadata, values[f.name])
         }
     if isinstance(config, tuple | list):
-        return [_without_runtime(one, value) for one, value in zip(config, values, strict=True)]
+        return [_deciding(one, value) for one, value in zip(config, values, strict=True)]
     return values
+
+
+def _is_neutral(metadata: Mapping[Any, Any], value: Any) -> bool:
+    return NEUTRAL in metadata and canonical_json(value) == canonical_json(metadata[NEUTRAL])
 
 
 def canonical_json(value: Any) -> str:

@@ -89,14 +89,17 @@ def experiment_of(mlflow: MlflowClient, name: str) -> str:
 
 
 def open_run(mlflow: MlflowClient, run: RunContext, stage: str, tags: Mapping[str, str]) -> Run:
-    """The run of a pipeline run (``stage`` empty) or of one of its stages; found again by a retry."""
+    """The run of a pipeline run (``stage`` empty) or of one of its stages; found again by a retry.
+
+    A stage whose pipeline run could not be opened in time finds or opens it now.
+    """
     experiment = experiment_of(mlflow, run.pipeline)
     wanted = f"tags.`{RUN}` = '{quoted(run.run_id)}' and tags.`{STAGE}` = '{quoted(stage)}'"
     found = mlflow.search_runs([experiment], wanted, max_results=1)
     if found:
         mlflow.update_run(found[0].info.run_id, status="RUNNING")
         return mlflow.get_run(found[0].info.run_id)
-    parent = {PARENT: run.mlflow_run_id} if stage and run.mlflow_run_id else {}
+    parent = {PARENT: run.mlflow_run_id or open_run(mlflow, run, "", {}).info.run_id} if stage else {}
     own = {RUN: run.run_id, STAGE: stage, "mlflow.source.name": f"dags/{run.pipeline}.py", **parent, **tags}
     return mlflow.create_run(experiment, tags=own, run_name=stage or run.run_id)
 
@@ -125,6 +128,16 @@ def open_parent(pipeline: str, run_id: str) -> dict[str, str]:
         warn(f"the pipeline run is not tracked: {error}")
         return {"mlflow_run_id": "", "mlflow_url": ""}
     return {"mlflow_run_id": run.info.run_id, "mlflow_url": url_of(run)}
+
+
+def settle_parent(mlflow: MlflowClient, run: RunContext) -> None:
+    """End a pipeline run that only its children opened, because MLflow was away when it began: nobody else will."""
+    if run.mlflow_run_id:
+        return
+    parent = open_run(mlflow, run, "", {})
+    children = mlflow.search_runs([parent.info.experiment_id], f"tags.`{PARENT}` = '{quoted(parent.info.run_id)}'")
+    failed = any(one.info.status in ("FAILED", "KILLED") for one in children)
+    mlflow.set_terminated(parent.info.run_id, "FAILED" if failed else "FINISHED")
 
 
 def close(run: RunContext, status: str, cached: Iterable[Mapping[str, Any]]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tasks.core import stage
 from tasks.core.artifact import Artifact, Identity, altered, newest
 from tasks.core.config import Config, identity_of, shortened
+from tasks.core.drift import OnDrift, drift
+from tasks.core.estimate import Cost, estimate, size_bytes
 from tasks.core.pipeline import Pipeline
 from tasks.core.store import Store
 
@@ -19,24 +21,49 @@ class Step:
 
     stage: str
     fate: str
-    """``cached``, ``will run`` or ``waits for``."""
+    """``cached``, ``will run``, ``waits for`` or ``refused``."""
     reason: str
+    cost: Cost | None = None
+    """What it will take if it runs; None for a cached stage, and where nothing was ever measured."""
 
 
-def plan(pipeline: Pipeline, store: Store, force: Iterable[str] = ()) -> list[Step]:
-    """Foretell every stage of a pipeline from its knobs, the records and the world as it is now."""
+def plan(pipeline: Pipeline, store: Store, *, force: Iterable[str] = (), on_drift: OnDrift = "warn") -> list[Step]:
+    """Foretell every stage of a pipeline from its knobs, the records, our source and the world as they are now."""
     steps: list[Step] = []
     known: dict[str, Artifact | None] = {}
+    sizes: dict[str, int] = {}
     for name, wiring in pipeline.wiring.items():
-        step, known[name] = foretell(
-            pipeline, store, name, {one: known[source] for one, source in wiring.items()}, force
-        )
-        steps.append(step)
+        inputs = {one: known[source] for one, source in wiring.items()}
+        step, known[name] = foretell(pipeline, store, name, inputs, force=force, on_drift=on_drift)
+        input_bytes = sum(sizes[source] for source in wiring.values())
+        steps.append(costed(step, store, pipeline.configs[name], input_bytes))
+        sizes[name] = size_of(steps[-1], known[name])
     return steps
 
 
+def costed(step: Step, store: Store, config: Config, input_bytes: int) -> Step:
+    """A step with its estimate, unless it is cached."""
+    if step.fate == "cached":
+        return step
+    cost = estimate(store, step.stage, config, input_bytes + stage.outside_bytes(step.stage, config))
+    return replace(step, cost=cost)
+
+
+def size_of(step: Step, made: Artifact | None) -> int:
+    """Bytes of a stage's artifact, as it is or as it will probably be."""
+    if made is not None:
+        return size_bytes([made])
+    return step.cost.disk_bytes if step.cost else 0
+
+
 def foretell(
-    pipeline: Pipeline, store: Store, name: str, inputs: Mapping[str, Artifact | None], force: Iterable[str]
+    pipeline: Pipeline,
+    store: Store,
+    name: str,
+    inputs: Mapping[str, Artifact | None],
+    *,
+    force: Iterable[str],
+    on_drift: OnDrift,
 ) -> tuple[Step, Artifact | None]:
     """One stage's fate, and its artifact if that is already known."""
     unknown = [pipeline.wiring[name][one] for one, artifact in inputs.items() if artifact is None]
@@ -49,9 +76,14 @@ def foretell(
         return Step(name, "will run", "because it is forced"), None
     if not stage.signature_of(name).cached:
         return Step(name, "will run", "because it is a check and never cached"), found
-    if found is not None and not altered(found):
+    if found is None or altered(found):
+        return Step(name, "will run", why(store, identity)), None
+    if not (changed := drift(name, found.record.made["source"])):
         return Step(name, "cached", f"made {found.record.made['at']}"), found
-    return Step(name, "will run", why(store, identity)), None
+    if on_drift == "warn":
+        return Step(name, "cached", f"made {found.record.made['at']}, before {', '.join(changed)} changed"), found
+    fate = "will run" if on_drift == "rerun" else "refused"
+    return Step(name, fate, f"because of drift: {', '.join(changed)} changed"), None
 
 
 def identity_now(name: str, config: Config, inputs: Mapping[str, Artifact]) -> Identity:
@@ -68,6 +100,8 @@ def why(store: Store, identity: Identity) -> str:
     found = newest(store, store.artifact(identity.stage, identity.key))
     if found is not None and (lost := altered(found)):
         return f"because {', '.join(lost)}"
+    if found is not None and (changed := drift(identity.stage, found.record.made["source"])):
+        return f"because of drift: {', '.join(changed)} changed"
     others = [one for path in store.artifacts(identity.stage) if (one := newest(store, path)) is not None]
     if not others:
         return "because it was never made in this store"

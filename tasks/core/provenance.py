@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import subprocess
-import sys
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tasks.core.drift import source_of
 from tasks.core.store import REPOSITORY
 
 LIBRARIES = (
@@ -20,8 +19,8 @@ LIBRARIES = (
 )  # fmt: skip
 
 
-def describe() -> dict[str, Any]:
-    """Facts for a record; none of them enters a key or a content digest."""
+def describe(stage: str) -> dict[str, Any]:
+    """Facts for the record of a stage's artifact; none of them enters a key or a content digest."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": platform.node(),
@@ -29,7 +28,7 @@ def describe() -> dict[str, Any]:
         "cpu_flags": cpu_flags(),
         "libraries": library_versions(),
         "commit": commit(),
-        "source": source_digests(),
+        "source": source_of(stage),
     }
 
 
@@ -67,14 +66,3 @@ def commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return head.stdout.strip()
-
-
-def source_digests() -> dict[str, str]:
-    """Digest of every first-party module that this process imported, by path; what *drift* is told from."""
-    found = {}
-    for name, module in sorted(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name.split(".")[0] == "tasks" and file:
-            path = Path(file)
-            found[str(path.relative_to(REPOSITORY))] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    return found

@@ -30,8 +30,11 @@ from tasks.core.artifact import (
     publish,
 )
 from tasks.core.config import Config, numbers_of, plain, validated
+from tasks.core.drift import OnDrift, drift
 from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
+from tasks.core.estimate import size_bytes, work_of
 from tasks.core.mlflow_runs import RunContext
+from tasks.core.peak_memory import PeakMemory
 from tasks.core.plan import identity_now, why
 from tasks.core.sinks import ConsoleSink, MeasuredSink
 from tasks.core.store import Store, local, sync_tree
@@ -52,6 +55,8 @@ class Spec:
     """Make the artifact again even if there is one."""
     fingerprint: dict[str, Any] | None = None
     """What pin saw; the stage must still see the same."""
+    on_drift: OnDrift = "warn"
+    """What to do with an artifact that other source made: use it and say so, make it again, or refuse it."""
     run: RunContext = field(default_factory=RunContext)
 
     @property
@@ -81,7 +86,7 @@ def run(spec: Spec, store: Store) -> Outcome:
 
     Raises:
         ConfigError: the spec cannot be understood; nothing was done.
-        DataError: the data or a gate refused.
+        DataError: the data or a gate refused, or other source made the artifact and the spec refuses that.
         ServiceError: the disk is full, a service is missing.
         TryAgain: interrupted; the same spec continues.
     """
@@ -90,10 +95,10 @@ def run(spec: Spec, store: Store) -> Outcome:
     inputs = find_inputs(spec, store)
     identity = identity_for(spec, config, inputs)
     with disk_errors(store):
-        if not spec.fresh and (found := usable(store, identity)):
+        if not spec.fresh and (found := acceptable(spec, store, identity)):
             return cached_outcome(found, started)
         with store.locked(identity.stage, identity.key):
-            if not spec.fresh and (found := usable(store, identity)):  # by another run, while this one waited
+            if not spec.fresh and (found := acceptable(spec, store, identity)):  # by another run, while this one waited
                 return cached_outcome(found, started)
             return make(spec, store, config, inputs, identity, started)
 
@@ -128,6 +133,27 @@ def identity_for(spec: Spec, config: Config, inputs: Mapping[str, Artifact]) -> 
             next_step="trigger the DAG again, so that all its tasks see the same data",
         )
     return identity
+
+
+def acceptable(spec: Spec, store: Store, identity: Identity) -> Artifact | None:
+    """The artifact of a key if it is there, whole, and made by source that the spec accepts.
+
+    Raises:
+        DataError: when it is there, made by other source, and the spec refuses that.
+    """
+    found = usable(store, identity)
+    changed = drift(spec.stage, found.record.made["source"]) if found else []
+    if not changed or spec.on_drift == "rerun":
+        return None if changed else found
+    told = f"{spec.stage}: its artifact was made by other source; changed since: {', '.join(changed)}"
+    if spec.on_drift == "fail":
+        raise DataError(
+            told,
+            subject=", ".join(changed),
+            next_step=f"raise VERSION in tasks/{spec.stage}/stage.py, or make it again with --force {spec.stage}",
+        )
+    say(f"warning: {told}; if it would now make something else, raise VERSION in tasks/{spec.stage}/stage.py")
+    return found
 
 
 def usable(store: Store, identity: Identity) -> Artifact | None:
@@ -181,12 +207,13 @@ def make(
     attempt = store.new_attempt(identity.stage, identity.key)
     try:
         with tracked(spec, config, identity) as (tracker, measured):
-            result = run_in_workspace(spec, store, config, inputs, identity, attempt)
+            with PeakMemory() as memory:
+                result = run_in_workspace(spec, store, config, inputs, identity, attempt)
             record = describe(spec, config, identity, attempt, result)
             record = replace(
                 record,
-                measured={**measured.values, "seconds": round(time.monotonic() - started, 2)},
-                made={**provenance.describe(), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
+                measured={**measured.values, **cost_of_run(spec, config, inputs, started, memory.bytes)},
+                made={**provenance.describe(spec.stage), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
             )
             tracker.result(record.result)
             found = publish(store, record, after=before.number if before else 0, adopt=not spec.fresh)
@@ -199,6 +226,18 @@ def make(
         reason = "another run published the same artifact first; its artifact was taken"
     say(f"{spec.stage}: done in {time.monotonic() - started:.1f} s -> {found.uri}")
     return outcome_of(found, cached=False, reason=reason, started=started)
+
+
+def cost_of_run(
+    spec: Spec, config: Config, inputs: Mapping[str, Artifact], started: float, peak_memory_bytes: int
+) -> dict[str, Any]:
+    """What estimates of later runs are made from."""
+    input_bytes = size_bytes(inputs.values()) + stage.outside_bytes(spec.stage, config)
+    return {
+        "seconds": round(time.monotonic() - started, 2),
+        "peak_memory_bytes": peak_memory_bytes,
+        "work": work_of(config, input_bytes),
+    }
 
 
 def describe(spec: Spec, config: Config, identity: Identity, attempt: UPath, result: Any) -> Record:

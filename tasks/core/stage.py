@@ -11,7 +11,7 @@ A stage is a folder ``tasks/<stage>/`` with two modules, or three:
     Optionally ``CACHED = False`` for a check that must run each time.
 ``fingerprint.py``
     Only for a stage that looks at the world outside the store: ``fingerprint(config) -> dict``, what it sees there.
-    Light imports, because it is asked of cached stages too.
+    Light imports, because it is asked of cached stages too. Optionally ``size_bytes(config) -> int``, how much it is.
 """
 
 from __future__ import annotations
@@ -120,6 +120,14 @@ def fingerprint(name: str, config: Config) -> dict[str, Any] | None:
         return None
     seen: dict[str, Any] = importlib.import_module(f"tasks.{name}.fingerprint").fingerprint(config)
     return seen
+
+
+def outside_bytes(name: str, config: Config) -> int:
+    """How much a stage reads outside the store, by ``size_bytes(config)`` of its ``fingerprint.py``; 0 without one."""
+    if not signature_of(name).has_fingerprint:
+        return 0
+    size_bytes = getattr(importlib.import_module(f"tasks.{name}.fingerprint"), "size_bytes", None)
+    return int(size_bytes(config)) if size_bytes else 0
 
 
 def load(name: str) -> ModuleType:

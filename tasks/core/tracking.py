@@ -99,7 +99,7 @@ class Tracker:
         except (queue.Empty, json.JSONDecodeError):
             answer = {}
         if "run_id" not in answer:
-            warn(f"not tracked: {answer.get('error', 'the tracking process gave no answer')}")
+            warn(f"not tracked now: {answer.get('error', 'the tracking process gave no answer')}")
         return answer
 
     def _send(self, message: Mapping[str, Any]) -> None:

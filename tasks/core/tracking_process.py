@@ -1,6 +1,7 @@
 """The process that writes a stage's run to MLflow: reads JSON lines, batches, and outlives the stage if it dies.
 
-Started by :class:`tasks.core.tracking.Tracker`. Trouble with MLflow is told once and stops nothing.
+Started by :class:`tasks.core.tracking.Tracker`. Trouble with MLflow is told once and stops nothing; what could not be
+written stays in the spool, and :func:`replay` writes it when MLflow is back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+from tasks.core.errors import ServiceError
 from tasks.core.mlflow_runs import (
     MAX_BATCH,
     RunContext,
@@ -21,41 +23,100 @@ from tasks.core.mlflow_runs import (
     log_result,
     metric_of,
     open_run,
+    settle_parent,
+    tracking_uri,
     url_of,
     warn,
 )
+from tasks.core.spool import Spool, left_spools, new_spool
 
 if TYPE_CHECKING:
-    from mlflow.entities import Metric
+    from mlflow.entities import Metric, Run
     from mlflow.tracking import MlflowClient
 
 FLUSH_S = 1.0
 
 
 def serve(lines: IO[str], answer: IO[str]) -> None:
-    """The tracking process: open the run, say its id, then write what arrives until the farewell or the end."""
+    """The tracking process: open the run, say its id, then write what arrives until the farewell or the end.
+
+    Everything is spooled first, and the spool is removed when all of it was written.
+    """
     start = json.loads(lines.readline())
-    messages = read_in_thread(lines)  # from now on: a stage must not wait for a server that hangs
-    try:
-        mlflow = client()
-        run = open_run(mlflow, RunContext(**start["run"]), start["stage"], start["tags"])
-    except Exception as error:  # noqa: BLE001 (anything: the stage must go on, and hears why it is not tracked)
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=answer, flush=True)
-        return
-    print(json.dumps({"run_id": run.info.run_id, "url": url_of(run)}), file=answer, flush=True)
+    with new_spool(start["stage"]) as spool:
+        spool.keep(start)
+        messages = read_in_thread(lines, spool)  # from now on: a stage must not wait for a server that hangs
+
+        def say(reply: Mapping[str, str]) -> None:
+            print(json.dumps(reply), file=answer, flush=True)
+
+        try:
+            complete = write_run(start, messages, lambda run: say({"run_id": run.info.run_id, "url": url_of(run)}))
+        except Exception as error:  # noqa: BLE001 (anything: the stage must go on, and hears why it is not tracked)
+            say({"error": f"{type(error).__name__}: {error}; kept for later in {spool.path}"})
+            complete = False
+            while messages.get() is not None:  # the rest goes to the spool alone
+                pass
+        if complete:
+            spool.done()
+
+
+def write_run(
+    start: Mapping[str, Any], messages: queue.Queue[dict[str, Any] | None], opened: Callable[[Run], None]
+) -> bool:
+    """Write one run of a stage from its first message to its last; returns whether nothing was lost on the way."""
+    mlflow = client()
+    run = open_run(mlflow, RunContext(**start["run"]), start["stage"], start["tags"])
+    opened(run)
     writer = Writer(mlflow, run.info.run_id)
-    writer.attempt(log_params, mlflow, run.info.run_id, start["params"])
+    writer.write(log_params, mlflow, run.info.run_id, start["params"])
     write_events(writer, messages)
-    writer.attempt(mlflow.set_terminated, run.info.run_id, writer.status)
+    writer.write(mlflow.set_terminated, run.info.run_id, writer.status)
+    writer.write(settle_parent, mlflow, RunContext(**start["run"]))
+    return not writer.lost
 
 
-def read_in_thread(lines: IO[str]) -> queue.Queue[dict[str, Any] | None]:
-    """The messages as they come; None at the end of the input."""
+def replay() -> int:
+    """Write the runs that an outage left behind; returns how many. What MLflow has already is not changed.
+
+    Raises:
+        ServiceError: MLflow still cannot take them; what is left stays for the next time.
+    """
+    count = 0
+    for spool in left_spools():
+        try:
+            written = replay_one(list(spool.messages()))
+        except Exception as error:
+            raise ServiceError(
+                f"MLflow at {tracking_uri()} cannot take what was kept for it: {type(error).__name__}: {error}",
+                subject=str(spool.path),
+                next_step="when it is back: python -m tasks replay",
+            ) from error
+        if written:
+            spool.done()
+            count += 1
+    return count
+
+
+def replay_one(spooled: list[dict[str, Any]]) -> bool:
+    """Write one run from its messages; whether all of it arrived. Without a first message there is nothing to write."""
+    if not spooled:
+        return True
+    messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    for message in [*spooled[1:], None]:
+        messages.put(message)
+    return write_run(spooled[0], messages, lambda _run: None)
+
+
+def read_in_thread(lines: IO[str], spool: Spool) -> queue.Queue[dict[str, Any] | None]:
+    """The messages as they come, each of them spooled; None at the end of the input."""
     messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
     def read() -> None:
         for line in lines:
-            messages.put(json.loads(line))
+            message = json.loads(line)
+            spool.keep(message)
+            messages.put(message)
         messages.put(None)
 
     threading.Thread(target=read, daemon=True).start()
@@ -72,6 +133,8 @@ class Writer:
         self.metrics: list[Metric] = []
         self.samples: list[str] = []
         self.in_trouble = False
+        self.lost = False
+        """Whether something was not written and will not be tried again here."""
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Keep or write one message."""
@@ -81,7 +144,7 @@ class Writer:
         elif kind == "sample":
             self.samples.append(json.dumps({"name": message["name"], "text": message["text"]}, ensure_ascii=False))
         elif kind == "result":
-            self.attempt(log_result, self.mlflow, self.run_id, message["result"])
+            self.write(log_result, self.mlflow, self.run_id, message["result"])
         elif kind == "end":
             self.status = message["status"]
 
@@ -102,11 +165,16 @@ class Writer:
         self.in_trouble = False
         return True
 
+    def write(self, write: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+        """As :meth:`attempt`, for what is not tried again: remembers that it is lost."""
+        self.lost |= not self.attempt(write, *arguments, **named)
+
     def finish(self) -> None:
         """Write what is left."""
         self.flush()
+        self.lost |= bool(self.metrics)
         if self.samples:
-            self.attempt(self.mlflow.log_text, self.run_id, "\n".join(self.samples) + "\n", "samples.jsonl")
+            self.write(self.mlflow.log_text, self.run_id, "\n".join(self.samples) + "\n", "samples.jsonl")
 
 
 def write_events(writer: Writer, messages: queue.Queue[dict[str, Any] | None]) -> None:

@@ -18,3 +18,8 @@ def fingerprint(config: IngestConfig) -> dict[str, Any]:
         name: [[file.name, file.size_bytes, sha256_of(file.path)] for file in files]
         for name, files in all_files(config).items()
     }
+
+
+def size_bytes(config: IngestConfig) -> int:
+    """Bytes of all files of all sources, as they lie on disk."""
+    return sum(file.size_bytes for files in all_files(config).values() for file in files)

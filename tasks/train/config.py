@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tasks.core.config import Config, dial, runtime
+from tasks.core.config import Config, dial, later, runtime
 from tasks.training.plan import batch_problems, zero_problems
 
 Count = Annotated[int, Field(ge=1)]
@@ -50,13 +50,13 @@ class TrainConfig(Config):
     """What trains the matrices of the blocks; embeddings and norms always train with AdamW."""
     matrix_lr: Rate = 0.03
     """Peak learning rate of Muon."""
-    momentum: Share = 0.95
+    momentum: Share = later(0.95, neutral=0.95)
     """Momentum of Muon. A run of a thousand steps does better with less: 0.85."""
     lr: Rate = 0.02
     """Peak learning rate of AdamW. With optimizer adamw, which then trains the matrices too, 0.003 is a good start."""
-    beta1: Share = 0.9
+    beta1: Share = later(0.9, neutral=0.9)
     """How slowly AdamW's mean of the gradient moves; less for a short run, as with momentum."""
-    beta2: Share = 0.95
+    beta2: Share = later(0.95, neutral=0.95)
     """How slowly AdamW's mean of the squared gradient moves."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """Decoupled weight decay of the matrices of the blocks."""
@@ -108,6 +108,13 @@ class TrainConfig(Config):
     @property
     def tokens_per_step(self) -> int:
         return self.global_batch * self.sequence_length
+
+    @property
+    def work(self) -> float:
+        """Tokens times the weights of the blocks, to which the time of a training is about proportional."""
+        kv_size = self.hidden_size // self.num_heads * self.num_kv_heads
+        weights = self.num_layers * self.hidden_size * (2 * self.hidden_size + 2 * kv_size + 3 * self.ffn_size)
+        return float(self.num_steps * self.tokens_per_step) * weights
 
     @property
     def num_steps(self) -> int:

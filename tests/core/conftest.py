@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tasks
-from tasks.core import stage
+from tasks.core import drift, stage
 from tasks.core.store import Store, open_store
 
 TOY = Path(__file__).parent / "toy"
@@ -21,6 +21,7 @@ def toy_stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     stage.config_type_of.cache_clear()
     stage.signature_of.cache_clear()
+    drift._read.cache_clear()
 
 
 @pytest.fixture

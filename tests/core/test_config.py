@@ -4,7 +4,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from tasks.core.config import Config, dial, identity_of, knobs_of, plain, runtime, schema_of, validated
+from tasks.core.config import Config, dial, identity_of, knobs_of, later, plain, runtime, schema_of, validated
 from tasks.core.errors import ConfigError
 
 
@@ -68,3 +68,15 @@ def test_a_value_of_ten_thousand_characters_is_shortened_in_the_message():
     with pytest.raises(ConfigError) as caught:
         validated(SomeConfig, {"size": "9" * 10_000 + "x"}, stage="dedup")
     assert len(str(caught.value)) < 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrownConfig(Config):
+    threshold: float = 0.8
+    modes: tuple[str, ...] = later(("fast",), neutral=["slow"])
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_a_later_knob_is_in_the_identity_only_where_it_is_not_neutral():
+    assert identity_of(GrownConfig(modes=("slow",))) == {"threshold": 0.8, "inner": {"share": 0.1}}
+    assert identity_of(GrownConfig())["modes"] == ["fast"]

@@ -13,7 +13,7 @@ def run_all(pipeline, store):
 
 
 def fates(pipeline, store, force=()):
-    return [(step.stage, step.fate, step.reason) for step in plan(pipeline, store, force)]
+    return [(step.stage, step.fate, step.reason) for step in plan(pipeline, store, force=force)]
 
 
 def test_in_an_empty_store_everything_runs_or_waits(toy_pipeline, store):

@@ -1,25 +1,30 @@
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import pytest
 
-from tasks.core import mlflow_runs
+from tasks.core import mlflow_runs, tracking_process
+from tasks.core.errors import ServiceError
 from tasks.core.mlflow_runs import RunContext, params_in
 from tasks.core.runner import Spec, run
 from tasks.core.store import REPOSITORY
 from tasks.core.tracking import Tracker
 
 CONTEXT = RunContext(pipeline="toy", run_id="run 1")
+OTHER = RunContext(pipeline="toy", run_id="run 2")
 
 
 @pytest.fixture(autouse=True)
 def database(tmp_path, monkeypatch):
-    """A tracking database of its own."""
+    """A tracking database and a spool of its own."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("HEADRACE_SPOOL", str(tmp_path / "spool"))
 
 
 def runs() -> list:
@@ -27,10 +32,25 @@ def runs() -> list:
     return client.search_runs([mlflow_runs.experiment_of(client, "toy")])
 
 
+def stage_runs() -> list:
+    return [one for one in runs() if one.data.tags["headrace.stage"]]
+
+
+@pytest.fixture
+def outage(monkeypatch):
+    """Nobody listens where MLflow should be; the function that comes back ends it."""
+    uri = os.environ["MLFLOW_TRACKING_URI"]
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        yield lambda: monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+
+
 def test_a_stage_has_one_run_with_knobs_numbers_and_samples(store):
     for force in (False, True):
         run(Spec(stage="make", force=force, run=CONTEXT), store)
-    (only,) = runs()
+    (only,) = stage_runs()
     assert only.info.status == "FINISHED"
     assert only.data.params["num_documents"] == "3"
     assert (only.data.metrics["rate"], only.data.metrics["num_documents"]) == (3.0, 3.0)
@@ -39,7 +59,7 @@ def test_a_stage_has_one_run_with_knobs_numbers_and_samples(store):
 
 def test_a_parameter_of_ten_thousand_characters_is_cut_and_stops_nothing(store):
     outcome = run(Spec(stage="make", config={"prefix": "長" * 10_000}, run=CONTEXT), store)
-    (only,) = runs()
+    (only,) = stage_runs()
     assert only.info.status == "FINISHED"
     assert len(only.data.params["prefix"]) == mlflow_runs.MAX_PARAM_CHARS
     assert outcome.mlflow_run_id == only.info.run_id
@@ -52,18 +72,14 @@ def test_nested_knobs_have_dotted_names():
 def test_a_failed_stage_has_a_failed_run(store):
     with pytest.raises(ZeroDivisionError):
         run(Spec(stage="make", config={"fail": "bug"}, run=CONTEXT), store)
-    assert runs()[0].info.status == "FAILED"
+    assert stage_runs()[0].info.status == "FAILED"
 
 
-def test_a_tracker_that_cannot_be_reached_stops_nothing(store, monkeypatch, capfd):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+@pytest.mark.usefixtures("outage")
+def test_a_tracker_that_cannot_be_reached_stops_nothing(store, capfd):
     outcome = run(Spec(stage="make", run=CONTEXT), store)
     assert (outcome.cached, outcome.mlflow_run_id) == (False, "")
-    assert "warning: MLflow: not tracked" in capfd.readouterr().err
+    assert "warning: MLflow: not tracked now" in capfd.readouterr().err
 
 
 def test_a_tracker_that_hangs_does_not_hold_up_what_a_stage_says(monkeypatch):
@@ -107,3 +123,51 @@ def test_closing_adds_cached_children_and_ends_what_was_left_open():
     assert by_stage["make"].data.tags["headrace.cached"] == "true"
     assert by_stage["make"].data.metrics["num_documents"] == 7.0
     assert json.loads(json.dumps(by_stage["make"].data.tags))["headrace.made_by"] == "made-by"
+
+
+def spooled(tmp_path) -> list:
+    return list((tmp_path / "spool").glob("*.jsonl"))
+
+
+def test_what_an_outage_kept_back_is_written_when_mlflow_is_there_again(store, tmp_path, outage):
+    run(Spec(stage="make", run=CONTEXT), store)
+    with pytest.raises(ZeroDivisionError):
+        run(Spec(stage="make", config={"fail": "bug", "prefix": "x"}, run=OTHER), store)
+    assert len(spooled(tmp_path)) == 2
+    outage()
+    assert tracking_process.replay() == 2
+    assert spooled(tmp_path) == []
+    by_name = {(one.data.tags["headrace.run"], one.data.tags["headrace.stage"]): one for one in runs()}
+    made = by_name["run 1", "make"]
+    assert (made.info.status, made.data.metrics["rate"], made.data.params["num_documents"]) == ("FINISHED", 3.0, "3")
+    assert made.data.tags["mlflow.parentRunId"] == by_name["run 1", ""].info.run_id
+    assert by_name["run 1", ""].info.status == "FINISHED"
+    assert {by_name["run 2", name].info.status for name in ("", "make")} == {"FAILED"}
+
+
+def test_a_run_that_was_written_leaves_nothing_in_the_spool(store, tmp_path):
+    run(Spec(stage="make", run=CONTEXT), store)
+    assert spooled(tmp_path) == []
+    assert tracking_process.replay() == 0
+
+
+@pytest.mark.usefixtures("outage")
+def test_a_replay_that_cannot_reach_mlflow_keeps_everything_and_says_so(store, tmp_path):
+    run(Spec(stage="make", run=CONTEXT), store)
+    with pytest.raises(ServiceError, match="cannot take what was kept"):
+        tracking_process.replay()
+    assert len(spooled(tmp_path)) == 1
+
+
+def test_what_a_killed_tracking_process_had_heard_is_not_lost(tmp_path):
+    start = {"kind": "start", "run": asdict(CONTEXT), "stage": "make", "params": {"size": 4}, "tags": {}}
+    metric = {"kind": "metric", "name": "loss", "value": 2.5, "step": 7, "at_ms": 1_700_000_000_000}
+    command = [sys.executable, "-m", "tasks.core.tracking_process"]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdin.write(json.dumps(start) + "\n" + json.dumps(metric) + "\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    assert tracking_process.replay() == 1
+    (made,) = (one for one in runs() if one.data.tags["headrace.stage"] == "make")
+    assert (made.info.status, made.data.metrics["loss"], made.data.params["size"]) == ("KILLED", 2.5, "4")
