@@ -1,7 +1,8 @@
 """What could not be told to MLflow yet: one file of JSON lines per run of a stage, kept until all of it is written.
 
-The tracking process keeps every message here before it writes it, so neither a server that is down nor a process that
-is killed loses anything. A file that is being written is locked; the kernel frees it however its writer ends.
+The stage keeps every message here before it sends it, so neither a server that is down nor a tracking process that is
+killed loses anything; the tracking process removes the file when it has written all. Both hold the file's lock, by one
+shared descriptor, and the kernel frees it when the last of them has ended.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +29,15 @@ class Spool:
 
     def __init__(self, path: Path, file: IO[str]) -> None:
         self.path, self._file = path, file
+
+    @property
+    def descriptor(self) -> int:
+        """To be inherited by who else needs the lock."""
+        return self._file.fileno()
+
+    def close(self) -> None:
+        """Let go of the file and of our share of its lock."""
+        self._file.close()
 
     def keep(self, message: Mapping[str, Any]) -> None:
         """Add one message; it survives this process, though not the machine's sudden end."""
@@ -48,15 +57,18 @@ class Spool:
         self.path.unlink()
 
 
-@contextmanager
-def new_spool(stage: str) -> Iterator[Spool]:
-    """An empty spool that nobody replays while the block runs."""
+def new_spool(stage: str) -> Spool:
+    """An empty spool that nobody replays until it is closed.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written.
+    """
     folder().mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     path = folder() / f"{now}-{stage}-{secrets.token_hex(4)}.jsonl"
-    with path.open("x+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield Spool(path, file)
+    file = path.open("x+", encoding="utf-8")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return Spool(path, file)
 
 
 def left_spools() -> Iterator[Spool]:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tasks.core.mlflow_runs import RunContext, now_ms, warn
+from tasks.core.spool import Spool, new_spool
 from tasks.core.store import REPOSITORY
 
 READY_S = 120.0
@@ -42,15 +43,26 @@ class Tracker:
     def __init__(self, run: RunContext, stage: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         self._start = {"kind": "start", "run": asdict(run), "stage": stage, "params": params, "tags": tags}
         self._process: subprocess.Popen[str] | None = None
+        self._spool: Spool | None = None
         self._enabled = bool(run.pipeline)
         self._gone = False
 
     def __enter__(self) -> Self:
         if not self._enabled:
             return self
-        command = [sys.executable, "-m", "tasks.core.tracking_process"]
+        try:
+            self._spool = new_spool(str(self._start["stage"]))
+        except OSError as trouble:
+            warn(f"not tracked: nothing can be kept for it: {trouble}")
+            return self
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, start_new_session=True
+            [sys.executable, "-m", "tasks.core.tracking_process", str(self._spool.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=REPOSITORY,
+            start_new_session=True,
+            pass_fds=[self._spool.descriptor],
         )
         self._send(self._start)
         self._token = _tracker.set(self)
@@ -69,11 +81,9 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._enabled:
+        if self._process is None or self._spool is None:
             return
         _tracker.reset(self._token)
-        if self._process is None:
-            return
         self._send({"kind": "end", "status": "FAILED" if kind else "FINISHED"})
         assert self._process.stdin is not None
         try:
@@ -85,6 +95,7 @@ class Tracker:
             warn(f"the tracker took too long to finish and was stopped: {trouble}")
         if self._process.stdout is not None:
             self._process.stdout.close()
+        self._spool.close()
 
     @cached_property
     def _answer(self) -> dict[str, str]:
@@ -103,14 +114,18 @@ class Tracker:
         return answer
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        if self._process is None or self._process.stdin is None or self._gone:
+        if self._process is None or self._process.stdin is None or self._spool is None:
             return
         try:
-            self._process.stdin.write(json.dumps(message, ensure_ascii=False) + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            warn("the tracking process is gone; the stage goes on without it")
+            self._spool.keep(message)
+            if not self._gone:
+                self._process.stdin.write(json.dumps(message, ensure_ascii=False) + "\n")
+                self._process.stdin.flush()
+        except BrokenPipeError:
+            warn(f"the tracking process is gone; what it should write is kept for later in {self._spool.path}")
             self._gone = True
+        except OSError as trouble:
+            warn(f"cannot keep what MLflow should be told: {trouble}")
 
     def metric(self, name: str, value: float, step: int | None) -> None:
         self._send({"kind": "metric", "name": name, "value": value, "step": step, "at_ms": now_ms()})

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tasks.core.errors import ServiceError
@@ -28,7 +29,7 @@ from tasks.core.mlflow_runs import (
     url_of,
     warn,
 )
-from tasks.core.spool import Spool, left_spools, new_spool
+from tasks.core.spool import left_spools
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
@@ -37,28 +38,24 @@ if TYPE_CHECKING:
 FLUSH_S = 1.0
 
 
-def serve(lines: IO[str], answer: IO[str]) -> None:
+def serve(lines: IO[str], answer: IO[str], spool: Path) -> None:
     """The tracking process: open the run, say its id, then write what arrives until the farewell or the end.
 
-    Everything is spooled first, and the spool is removed when all of it was written.
+    ``spool`` holds the same messages; it is removed when all of them were written.
     """
     start = json.loads(lines.readline())
-    with new_spool(start["stage"]) as spool:
-        spool.keep(start)
-        messages = read_in_thread(lines, spool)  # from now on: a stage must not wait for a server that hangs
+    messages = read_in_thread(lines)  # from now on: a stage must not wait for a server that hangs
 
-        def say(reply: Mapping[str, str]) -> None:
-            print(json.dumps(reply), file=answer, flush=True)
+    def say(reply: Mapping[str, str]) -> None:
+        print(json.dumps(reply), file=answer, flush=True)
 
-        try:
-            complete = write_run(start, messages, lambda run: say({"run_id": run.info.run_id, "url": url_of(run)}))
-        except Exception as error:  # noqa: BLE001 (anything: the stage must go on, and hears why it is not tracked)
-            say({"error": f"{type(error).__name__}: {error}; kept for later in {spool.path}"})
-            complete = False
-            while messages.get() is not None:  # the rest goes to the spool alone
-                pass
-        if complete:
-            spool.done()
+    try:
+        complete = write_run(start, messages, lambda run: say({"run_id": run.info.run_id, "url": url_of(run)}))
+    except Exception as error:  # noqa: BLE001 (anything: the stage must go on, and hears why it is not tracked)
+        say({"error": f"{type(error).__name__}: {error}; kept for later in {spool}"})
+        return
+    if complete:
+        spool.unlink()
 
 
 def write_run(
@@ -108,15 +105,13 @@ def replay_one(spooled: list[dict[str, Any]]) -> bool:
     return write_run(spooled[0], messages, lambda _run: None)
 
 
-def read_in_thread(lines: IO[str], spool: Spool) -> queue.Queue[dict[str, Any] | None]:
-    """The messages as they come, each of them spooled; None at the end of the input."""
+def read_in_thread(lines: IO[str]) -> queue.Queue[dict[str, Any] | None]:
+    """The messages as they come; None at the end of the input."""
     messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
     def read() -> None:
         for line in lines:
-            message = json.loads(line)
-            spool.keep(message)
-            messages.put(message)
+            messages.put(json.loads(line))
         messages.put(None)
 
     threading.Thread(target=read, daemon=True).start()
@@ -195,4 +190,4 @@ def write_events(writer: Writer, messages: queue.Queue[dict[str, Any] | None]) -
 
 
 if __name__ == "__main__":
-    serve(sys.stdin, sys.stdout)
+    serve(sys.stdin, sys.stdout, Path(sys.argv[1]))

@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 
 import pytest
 
@@ -159,15 +158,20 @@ def test_a_replay_that_cannot_reach_mlflow_keeps_everything_and_says_so(store, t
     assert len(spooled(tmp_path)) == 1
 
 
-def test_what_a_killed_tracking_process_had_heard_is_not_lost(tmp_path):
-    start = {"kind": "start", "run": asdict(CONTEXT), "stage": "make", "params": {"size": 4}, "tags": {}}
-    metric = {"kind": "metric", "name": "loss", "value": 2.5, "step": 7, "at_ms": 1_700_000_000_000}
-    command = [sys.executable, "-m", "tasks.core.tracking_process"]
-    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        process.stdin.write(json.dumps(start) + "\n" + json.dumps(metric) + "\n")
-        process.stdin.flush()
-        process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
+def test_what_a_killed_tracking_process_should_have_written_is_not_lost():
+    with Tracker(CONTEXT, "make", {"size": 4}, {}) as tracker:
+        tracker.metric("loss", 2.5, 7)
+        assert tracker.run_id
+        tracker._process.kill()
+        tracker._process.wait()
+        tracker.metric("loss", 2.25, 8)
     assert tracking_process.replay() == 1
-    (made,) = (one for one in runs() if one.data.tags["headrace.stage"] == "make")
-    assert (made.info.status, made.data.metrics["loss"], made.data.params["size"]) == ("KILLED", 2.5, "4")
+    (made,) = stage_runs()
+    assert (made.info.status, made.data.metrics["loss"], made.data.params["size"]) == ("FINISHED", 2.25, "4")
+
+
+def test_a_spool_that_is_being_written_is_not_replayed(tmp_path):
+    with Tracker(CONTEXT, "make", {}, {}):
+        assert len(spooled(tmp_path)) == 1
+        assert tracking_process.replay() == 0
+    assert [one.info.status for one in stage_runs()] == ["FINISHED"]
