@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from upath import UPath
@@ -20,6 +23,7 @@ REPORT = "report"
 """Folder of an artifact that describes it and stays outside the content digest."""
 KEY_CHARS = 24
 """96 bits: among a million artifacts of a stage the chance of any collision is below 1e-16."""
+KEY = re.compile(f"[0-9a-f]{{{KEY_CHARS}}}")
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,11 @@ class Artifact:
         """Folder with the files of the attempt that won."""
         return UPath(self.uri) / self.record.attempt
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files, by the record."""
+        return sum(file.size for file in self.record.files)
+
 
 def newest(store: Store, artifact: UPath) -> Artifact | None:
     """The artifact that the highest record of a key names, or None."""
@@ -102,30 +111,69 @@ def newest(store: Store, artifact: UPath) -> Artifact | None:
     return Artifact(str(artifact), Record.from_json(store.read_record(artifact, numbers[-1])), numbers[-1])
 
 
-def find(store: Store, uri: str) -> Artifact:
-    """The artifact at a URI.
+def published(store: Store, uri: str) -> Artifact:
+    """The newest artifact at a URI, whole or not.
 
     Raises:
-        DataError: when there is none, or some of its files are gone or have another size.
+        DataError: when there is none.
     """
     found = newest(store, UPath(uri))
     if found is None:
         raise DataError(f"there is no artifact at {uri}", subject=uri, next_step="run the stage that makes it")
+    return found
+
+
+def find(store: Store, uri: str) -> Artifact:
+    """The artifact at a URI, to be used: garbage collection leaves it alone for a day at least.
+
+    Raises:
+        DataError: when there is none, or some of its files are gone or have another size.
+    """
+    store.in_use(UPath(uri))
+    found = published(store, uri)
     if lost := altered(found):
         raise DataError(f"{uri} is damaged: {', '.join(lost)}", subject=uri, next_step="run the stage that makes it")
     return found
 
 
 def altered(artifact: Artifact) -> list[str]:
-    """Files of an artifact that are gone or have another size; cheap enough to ask before every use."""
-    problems = []
-    for file in artifact.record.files:
-        path = artifact.path / file.path
-        if not path.exists():
-            problems.append(f"{file.path} is gone")
-        elif (size := path.stat().st_size) != file.size:
-            problems.append(f"{file.path} has {size} bytes instead of {file.size}")
-    return problems
+    """What is wrong with an artifact's files as far as sizes tell; cheap enough to ask before every use."""
+    return [problem for file in artifact.record.files if (problem := wrong_size(artifact, file))]
+
+
+def wrong_size(artifact: Artifact, file: File) -> str | None:
+    """Says that a file is gone or has another size than its record says; None when it has not."""
+    try:
+        size = (artifact.path / file.path).stat().st_size
+    except FileNotFoundError:
+        return f"{file.path} is gone"
+    return None if size == file.size else f"{file.path} has {size} bytes instead of {file.size}"
+
+
+def key_folders(store: Store) -> Iterator[UPath]:
+    """Every folder of a store that is named by stage and key, published or not."""
+    for stage in sorted(store.root.iterdir(), key=str) if store.root.is_dir() else ():
+        if stage.is_dir():
+            yield from sorted((one for one in stage.iterdir() if KEY.fullmatch(one.name)), key=str)
+
+
+def name_of(uri: str) -> str:
+    """``stage/key`` of an artifact's URI, or of a path inside it, wherever its store lay when that was written.
+
+    Raises:
+        DataError: when there is no key in it.
+    """
+    for stage, key in reversed([*pairwise(uri.split("/"))]):
+        if KEY.fullmatch(key):
+            return f"{stage}/{key}"
+    raise DataError(f"{uri} is not an artifact's URI", subject=uri, next_step="python -m tasks list shows them")
+
+
+def names_of(uris: Iterable[str]) -> Iterator[str]:
+    """``stage/key`` of each URI that has one; any other names nothing in any store."""
+    for uri in uris:
+        with suppress(DataError):
+            yield name_of(uri)
 
 
 def publish(store: Store, record: Record, *, after: int, adopt: bool) -> Artifact:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,12 +69,7 @@ def cost_of(artifact: Artifact | None) -> Cost | None:
     told: Mapping[str, Any] = artifact.record.measured
     if not {"work", "seconds", "peak_memory_bytes"} <= set(told):
         return None
-    return Cost(told["work"], told["seconds"], told["peak_memory_bytes"], size_bytes([artifact]))
-
-
-def size_bytes(artifacts: Iterable[Artifact]) -> int:
-    """Bytes of all files of some artifacts."""
-    return sum(file.size for artifact in artifacts for file in artifact.record.files)
+    return Cost(told["work"], told["seconds"], told["peak_memory_bytes"], artifact.size_bytes)
 
 
 def sample_cost(stage: str) -> Cost | None:

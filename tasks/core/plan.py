@@ -10,7 +10,7 @@ from tasks.core import stage
 from tasks.core.artifact import Artifact, Identity, altered, newest
 from tasks.core.config import Config, identity_of, shortened
 from tasks.core.drift import OnDrift, drift
-from tasks.core.estimate import Cost, estimate, size_bytes
+from tasks.core.estimate import Cost, estimate
 from tasks.core.pipeline import Pipeline
 from tasks.core.store import Store
 
@@ -52,7 +52,7 @@ def costed(step: Step, store: Store, config: Config, input_bytes: int) -> Step:
 def size_of(step: Step, made: Artifact | None) -> int:
     """Bytes of a stage's artifact, as it is or as it will probably be."""
     if made is not None:
-        return size_bytes([made])
+        return made.size_bytes
     return step.cost.disk_bytes if step.cost else 0
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from upath import UPath
 
-from tasks.core import events, provenance, stage, workspace
+from tasks.core import events, provenance, roots, stage, workspace
 from tasks.core.artifact import (
     Artifact,
     Identity,
@@ -25,14 +25,15 @@ from tasks.core.artifact import (
     content_digest,
     files_of,
     find,
-    is_published,
     newest,
     publish,
 )
+from tasks.core.attempt import attempting
 from tasks.core.config import Config, numbers_of, plain, validated
 from tasks.core.drift import OnDrift, drift
 from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
-from tasks.core.estimate import size_bytes, work_of
+from tasks.core.estimate import work_of
+from tasks.core.lease import Lease
 from tasks.core.mlflow_runs import RunContext
 from tasks.core.peak_memory import PeakMemory
 from tasks.core.plan import identity_now, why
@@ -95,12 +96,14 @@ def run(spec: Spec, store: Store) -> Outcome:
     inputs = find_inputs(spec, store)
     identity = identity_for(spec, config, inputs)
     with disk_errors(store):
+        roots.remember(store, spec.run, identity.stage, identity.key)
+        store.in_use(store.artifact(identity.stage, identity.key))
         if not spec.fresh and (found := acceptable(spec, store, identity)):
             return cached_outcome(found, started)
-        with store.locked(identity.stage, identity.key):
+        with store.locked(identity.stage, identity.key) as lease:
             if not spec.fresh and (found := acceptable(spec, store, identity)):  # by another run, while this one waited
                 return cached_outcome(found, started)
-            return make(spec, store, config, inputs, identity, started)
+            return make(spec, store, config, inputs, identity, lease, started)
 
 
 def find_inputs(spec: Spec, store: Store) -> dict[str, Artifact]:
@@ -194,33 +197,28 @@ def make(
     config: Config,
     inputs: Mapping[str, Artifact],
     identity: Identity,
+    lease: Lease,
     started: float,
 ) -> Outcome:
-    """Run the stage in an attempt of its own, publish it, and clean up whatever happens.
-
-    An attempt is removed only when no record names it: a signal may arrive between publishing and the end.
-    """
+    """Run the stage in an attempt of its own, publish it, and clean up whatever happens."""
     reason = "because it was forced" if spec.force else why(store, identity)
     say(f"{spec.stage}: runs {reason}")
-    artifact = store.artifact(identity.stage, identity.key)
-    before = newest(store, artifact)
-    attempt = store.new_attempt(identity.stage, identity.key)
-    try:
-        with tracked(spec, config, identity) as (tracker, measured):
-            with PeakMemory() as memory:
-                result = run_in_workspace(spec, store, config, inputs, identity, attempt)
-            record = describe(spec, config, identity, attempt, result)
-            record = replace(
-                record,
-                measured={**measured.values, **cost_of_run(spec, config, inputs, started, memory.bytes)},
-                made={**provenance.describe(spec.stage), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
-            )
-            tracker.result(record.result)
-            found = publish(store, record, after=before.number if before else 0, adopt=not spec.fresh)
-    except BaseException:
-        if not is_published(store, artifact, attempt.name):
-            store.discard(attempt)
-        raise
+    before = newest(store, store.artifact(identity.stage, identity.key))
+    with (
+        attempting(store, identity.stage, identity.key, spec.inputs.values()) as attempt,
+        tracked(spec, config, identity) as (tracker, measured),
+    ):
+        with PeakMemory() as memory:
+            result = run_in_workspace(spec, store, config, inputs, identity, lease, attempt)
+        record = describe(spec, config, identity, attempt, result)
+        record = replace(
+            record,
+            measured={**measured.values, **cost_of_run(spec, config, inputs, started, memory.bytes)},
+            made={**provenance.describe(spec.stage), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
+        )
+        tracker.result(record.result)
+        lease.check()
+        found = publish(store, record, after=before.number if before else 0, adopt=not spec.fresh)
     store.discard(store.workspace(identity.stage, identity.key))
     if found.record.attempt != record.attempt:
         reason = "another run published the same artifact first; its artifact was taken"
@@ -232,7 +230,7 @@ def cost_of_run(
     spec: Spec, config: Config, inputs: Mapping[str, Artifact], started: float, peak_memory_bytes: int
 ) -> dict[str, Any]:
     """What estimates of later runs are made from."""
-    input_bytes = size_bytes(inputs.values()) + stage.outside_bytes(spec.stage, config)
+    input_bytes = sum(one.size_bytes for one in inputs.values()) + stage.outside_bytes(spec.stage, config)
     return {
         "seconds": round(time.monotonic() - started, 2),
         "peak_memory_bytes": peak_memory_bytes,
@@ -256,14 +254,20 @@ def describe(spec: Spec, config: Config, identity: Identity, attempt: UPath, res
 
 
 def run_in_workspace(
-    spec: Spec, store: Store, config: Config, inputs: Mapping[str, Artifact], identity: Identity, attempt: UPath
+    spec: Spec,
+    store: Store,
+    config: Config,
+    inputs: Mapping[str, Artifact],
+    identity: Identity,
+    lease: Lease,
+    attempt: UPath,
 ) -> Any:
     """Call the stage with the paths of its inputs; its workspace is the one of its key."""
     module = stage.load(spec.stage)
     folder = local(store.workspace(identity.stage, identity.key))
     if spec.force:
         begin_again(folder, spec.run.run_id)
-    with workspace.bound(folder):
+    with workspace.bound(folder, lease):
         return module.run(config, **{name: one.path for name, one in inputs.items()}, out=attempt)
 
 

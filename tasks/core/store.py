@@ -3,16 +3,19 @@
     <store>/<stage>/<key>/<attempt>/…          what an attempt wrote, under its own name
     <store>/<stage>/<key>/records/<n>.json     published once, never overwritten; the highest n wins
     <store>/<stage>/<key>/workspace/           what a long stage keeps between attempts
+    <store>/<stage>/<key>/unreachable          garbage collection's mark; whoever uses the artifact takes it away
 
 A reader starts at a record, so it can only ever see an attempt that was complete when its record appeared.
-Another kind of store has to bring two things: :meth:`Store.create` and :meth:`Store.locked`.
+Another kind of store has to bring four things: :meth:`Store.create`, :meth:`Store.locked`, :meth:`Store.sweep` and a
+clock of its own, :meth:`Store.now`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import platform
+import re
 import secrets
 import shutil
 import tempfile
@@ -25,12 +28,17 @@ from typing import Any
 from upath import UPath
 
 from tasks.core.errors import ConfigError
+from tasks.core.lease import LEASE, Lease, alone_in, newest_generation
 
 REPOSITORY = Path(__file__).parents[2]
 VAR = REPOSITORY / "var"
 """All local state; ignored by git, removed by ``make clean``."""
 WORKSPACE = "workspace"
 RECORDS = "records"
+UNREACHABLE = "unreachable"
+COLLECTOR = ".gc"
+"""Where garbage collection locks, and puts what it removes out of everybody's sight first."""
+ATTEMPT_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 
 
 def open_store(root: str | None = None) -> Store:
@@ -64,9 +72,13 @@ class Store:
         folder.mkdir(parents=True)
         return folder
 
-    def discard(self, attempt: UPath) -> None:
-        """Remove an attempt that no record names."""
-        shutil.rmtree(local(attempt), ignore_errors=True)
+    def attempts(self, artifact: UPath) -> list[UPath]:
+        """All attempts at an artifact that left a folder, oldest first."""
+        return sorted((one for one in artifact.iterdir() if ATTEMPT_NAME.fullmatch(one.name)), key=str)
+
+    def discard(self, folder: UPath) -> None:
+        """Remove a folder that no record names."""
+        shutil.rmtree(local(folder), ignore_errors=True)
 
     def workspace(self, stage: str, key: str) -> UPath:
         """The folder of a key that outlives its attempts."""
@@ -113,13 +125,67 @@ class Store:
         sync_folder(target.parent)
 
     @contextmanager
-    def locked(self, stage: str, key: str) -> Iterator[None]:
-        """Hold a key's only lock, waiting for it if need be. The kernel frees it however its holder ends."""
-        folder = local(self.artifact(stage, key))
+    def locked(self, stage: str, key: str) -> Iterator[Lease]:
+        """Hold a key's only lock, waiting for it if need be, as the next generation of its holders."""
+        artifact = self.artifact(stage, key)
+        with alone_in(local(artifact)):
+            yield self._next_lease(artifact)
+
+    def _next_lease(self, artifact: UPath) -> Lease:
+        folder = artifact / LEASE
+        lease = Lease(folder.path, newest_generation(local(folder)) + 1)
+        holder = {"host": platform.node(), "process": os.getpid(), "at": datetime.now(UTC).isoformat()}
+        self.create(folder / f"{lease.generation}.json", json.dumps(holder).encode())
+        (folder / f"{lease.generation - 1}.json").unlink(missing_ok=True)
+        return lease
+
+    def now(self) -> float:
+        """The store's own clock, in seconds: what it says of a file that is written now."""
+        folder = local(self.root)
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-") as file:
+            return self.modified(UPath(file.name))
+
+    def modified(self, path: UPath) -> float:
+        """When a file was last written or touched, in seconds of the store's clock.
+
+        Raises:
+            FileNotFoundError: it is not there.
+        """
+        return float(path.stat().st_mtime)
+
+    def touch(self, path: UPath) -> None:
+        """Let a file be as old as the store's clock says now.
+
+        Raises:
+            FileNotFoundError: it is not there; it is not made.
+        """
+        os.utime(local(path))
+
+    def in_use(self, artifact: UPath) -> None:
+        """Keep an artifact from being swept; to be called before its files are looked at (see :meth:`sweep`)."""
+        (artifact / UNREACHABLE).unlink(missing_ok=True)
+
+    def sweep(self, artifact: UPath) -> bool:
+        """Remove a whole artifact that is marked as unreachable; says whether it did.
+
+        It stays when somebody works on it, or took the mark away. It is first moved out of every reader's sight: a
+        reader takes the mark away before it looks at the files, so either the mark is missed here and all is put
+        back, or the reader finds nothing. One sweep at a time.
+        """
+        folder, aside = local(artifact), local(self.root) / COLLECTOR / f"{artifact.parent.name}-{artifact.name}"
+        aside.parent.mkdir(exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)  # of a sweep that was killed
+        try:
+            with alone_in(folder, wait=False):
+                folder.rename(aside)
+                if not (aside / UNREACHABLE).exists():
+                    aside.rename(folder)
+                    return False
+        except BlockingIOError:
+            return False
+        shutil.rmtree(aside)
+        return True
 
 
 def local(path: UPath) -> Path:

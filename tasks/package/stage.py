@@ -14,6 +14,7 @@ from tasks.core import events
 from tasks.core.artifact import file_digest
 from tasks.core.config import plain
 from tasks.core.errors import DataError
+from tasks.core.registered import ARTIFACT_TAG
 from tasks.core.store import local_copy, local_output
 from tasks.package import build, registry
 from tasks.package.archive import fix_creation_time, write_archive
@@ -109,7 +110,7 @@ def listing(folder: Path) -> list[dict[str, Any]]:
 
 def register(config: PackageConfig, result: PackageResult, bento: Path, artifact: str) -> registry.Registration:
     """Make the bento the registry's challenger, with tags that lead back to the artifact."""
-    tags = {"headrace.bento": result.tag, "headrace.artifact": artifact}
+    tags = {"headrace.bento": result.tag, ARTIFACT_TAG: artifact}
     if result.bits_per_byte is not None:
         tags["headrace.bits_per_byte"] = f"{result.bits_per_byte:.6g}"
     found = registry.register(config.model_name, bento, result.sha256, tags)

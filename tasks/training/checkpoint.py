@@ -1,7 +1,8 @@
 """Checkpoints that are whole or absent.
 
     checkpoints/step-00000200/…              what DeepSpeed and each process wrote
-    checkpoints/step-00000200/manifest.json  sizes and SHA-256 of all of it; written last, and then it counts
+    checkpoints/step-00000200/manifest.json  sizes and SHA-256 of all of it, the generation of the lease it was
+                                             written under; written last, and then it counts
     checkpoints/latest                       the name of the newest that counts, for people
 
 DeepSpeed's own ``latest`` appears before all processes have written their part, so a kill at the wrong moment leaves
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from tasks.core import workspace
 from tasks.core.errors import ConfigError
 from tasks.core.store import sync_folder
 from tasks.training.exchange import write_json
@@ -52,9 +54,14 @@ def step_of(tag: str) -> int:
 
 
 def save(engine: Engine, folder: Path, step: int, state: dict[str, Any], layout: Layout) -> None:
-    """Write, commit and prune; every process calls it. ``state`` must be plain values, the same on every process."""
+    """Write, commit and prune; every process calls it. ``state`` must be plain values, the same on every process.
+
+    Raises:
+        TryAgain: another run has taken the workspace.
+    """
     tag = tag_of(step)
     if dist.get_rank() == 0:
+        workspace.check_lease()
         shutil.rmtree(folder / tag, ignore_errors=True)
     dist.barrier()
     engine.save_checkpoint(str(folder), tag=tag, client_state={"run": state}, save_latest=False)
@@ -76,7 +83,11 @@ def load(engine: Engine, folder: Path, tag: str) -> dict[str, Any]:
 
 
 def commit(folder: Path, tag: str, layout: Layout) -> None:
-    """Make the files of a tag durable, then the manifest that makes them count, then the pointer."""
+    """Make the files of a tag durable, then the manifest that makes them count, then the pointer.
+
+    Raises:
+        TryAgain: another run has taken the workspace; the tag does not count then.
+    """
     files = {}
     for path in sorted(one for one in (folder / tag).rglob("*") if one.is_file()):
         with path.open("rb") as file:
@@ -84,7 +95,11 @@ def commit(folder: Path, tag: str, layout: Layout) -> None:
             os.fsync(file.fileno())
         files[path.relative_to(folder / tag).as_posix()] = {"size": path.stat().st_size, "sha256": digest}
     sync_folder(folder / tag)
-    write_json(folder / tag / MANIFEST, {"files": files, **vars(layout)})
+    workspace.check_lease()
+    lease = workspace.lease()
+    write_json(
+        folder / tag / MANIFEST, {"files": files, "generation": lease.generation if lease else 0, **vars(layout)}
+    )
     private = folder / f".{LATEST}"
     private.write_text(tag + "\n", encoding="utf-8")
     private.replace(folder / LATEST)

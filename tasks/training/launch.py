@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tasks.core import events
+from tasks.core import events, workspace
 from tasks.core.errors import HeadraceError, TryAgain
 from tasks.core.store import REPOSITORY
 from tasks.training import checkpoint, extension
@@ -51,7 +52,9 @@ def run_training(function: str, job: dict[str, Any], plan: Plan, exchange: Excha
         events.note(line)
     if resume:
         events.note(f"resuming from step {step} of {plan.num_steps}")
-    exchange.prepare({**job, "plan": plan.as_json(), "resume": resume, "supervisor": os.getpid()})
+    lease = workspace.lease()
+    told = {"resume": resume, "supervisor": os.getpid(), "lease": asdict(lease) if lease else None}
+    exchange.prepare({**job, "plan": plan.as_json(), **told})
     cut_curve(exchange.curve, step)
     reader = CurveReader(exchange.curve)
     reader.skip()

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tasks.core import workspace
 from tasks.core.errors import TryAgain
+from tasks.core.lease import Lease
 from tasks.training.exchange import Exchange
 
 UNUSED = ("mlflow", "scipy", "sklearn")
@@ -27,9 +29,11 @@ def main(folder: Path, module: str, function: str) -> None:
     exchange, rank = Exchange(folder), int(os.environ["RANK"])
     redirect_output(exchange.logs / f"rank-{rank}.log")
     try:
-        with alone(folder / f"rank-{rank}.lock"):
+        job = exchange.read_job()
+        lease = Lease(**job["lease"]) if job["lease"] else None
+        with alone(folder / f"rank-{rank}.lock"), workspace.bound(folder, lease):
             sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type]
-            getattr(importlib.import_module(module), function)(exchange, exchange.read_job())
+            getattr(importlib.import_module(module), function)(exchange, job)
     except BaseException as error:
         exchange.write_failure(error)
         raise

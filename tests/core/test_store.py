@@ -81,8 +81,8 @@ def test_the_lock_of_a_key_is_free_again_after_its_holder_was_killed(tmp_path):
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    with store.locked("make", "key"):
-        pass
+    with store.locked("make", "key") as lease:
+        assert lease.generation == 2
 
 
 def hold(root: str) -> None:

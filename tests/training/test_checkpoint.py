@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from tasks.core.errors import ConfigError
+from tasks.core import workspace
+from tasks.core.errors import ConfigError, TryAgain
+from tasks.core.lease import Lease
 from tasks.training.checkpoint import (
     LATEST,
+    MANIFEST,
     Layout,
     commit,
     damage,
@@ -105,6 +109,25 @@ def test_a_commit_over_an_older_attempt_of_the_same_step_counts(folder):
     write(folder, 200)
     commit(folder, tag_of(200), LAYOUT)
     assert last_step(folder) == 200
+
+
+def test_a_manifest_says_under_which_generation_it_was_written(folder, tmp_path):
+    write(folder, 300)
+    with workspace.bound(tmp_path, Lease(str(tmp_path / "lease"), 7)):
+        commit(folder, tag_of(300), LAYOUT)
+    assert json.loads((folder / tag_of(300) / MANIFEST).read_text())["generation"] == 7
+
+
+def test_a_checkpoint_of_a_lower_generation_is_refused(folder, tmp_path):
+    write(folder, 300)
+    (tmp_path / "lease").mkdir()
+    (tmp_path / "lease" / "8.json").touch()
+    with (
+        workspace.bound(tmp_path, Lease(str(tmp_path / "lease"), 7)),
+        pytest.raises(TryAgain, match="another one took 8"),
+    ):
+        commit(folder, tag_of(300), LAYOUT)
+    assert newest_verified(folder, LAYOUT)[0] == tag_of(200)
 
 
 def test_all_generators_continue_where_they_were(tmp_path):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tasks.core.config import Config
+from tasks.core.config import Config, runtime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,3 +11,5 @@ class CountConfig(Config):
 
     unit: str = "documents"
     """What the number is called."""
+    pause_s: float = runtime(0.0)
+    """How long the stage waits before it reads."""

@@ -1,5 +1,6 @@
 """Counts documents."""
 
+import time
 from dataclasses import dataclass
 
 from tasks.core.documents import read_table
@@ -15,6 +16,7 @@ class CountResult:
 
 
 def run(config, documents, *, out):
+    time.sleep(config.pause_s)
     found = read_table(documents).num_rows
     (out / "count.txt").write_text(f"{found} {config.unit}\n")
     return CountResult(found)

@@ -24,3 +24,5 @@ class MakeConfig(Config):
     """What goes wrong: ``data``, ``disk`` or ``bug``."""
     pause_s: float = runtime(0.0)
     """How long the stage takes between its two writes."""
+    luck: str = runtime("")
+    """Ends up in what is made though it is no part of the identity, as the order of threads may in a careless stage."""

@@ -18,7 +18,7 @@ class MakeResult:
 
 
 def run(config, *, out):
-    (out / "first.txt").write_text("half of it")
+    (out / "first.txt").write_text(f"half of it{config.luck}")
     if config.fail == "data":
         raise DataError("the data is bad", subject="row 7", next_step="mend row 7")
     if config.fail == "disk":

@@ -1,0 +1,90 @@
+"""One attempt to make an artifact: it shows that it is alive, and leaves nothing behind unless it was published.
+
+    <store>/<stage>/<key>/<attempt>/…        what it writes
+    <store>/<stage>/<key>/<attempt>.alive    names what it reads; its modification time moves on every 15 s
+
+The sign of life is for garbage collection on any machine, so only the store's clock is asked about it. A daemon thread
+gives it: a fork does not inherit threads, so a child that outlives its stage keeps nothing alive, and the thread only
+ever touches a file that is there, so a thread that hangs in the store and wakes later revives nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from upath import UPath
+
+from tasks.core.artifact import is_published
+from tasks.core.store import Store
+
+EVERY_S = 15.0
+ALIVE = ".alive"
+
+
+@contextmanager
+def attempting(store: Store, stage: str, key: str, inputs: Iterable[str]) -> Iterator[UPath]:
+    """An empty folder to write in. It is removed when the block raises, unless a record names it by then: a signal
+    may arrive between publishing and the end.
+
+    ``inputs`` are the URIs of what is read meanwhile; garbage collection keeps it.
+    """
+    folder = store.new_attempt(stage, key)
+    try:
+        with beating(store, folder, inputs):
+            yield folder
+    except BaseException:
+        if not is_published(store, store.artifact(stage, key), folder.name):
+            store.discard(folder)
+        raise
+
+
+@contextmanager
+def beating(store: Store, folder: UPath, inputs: Iterable[str]) -> Iterator[None]:
+    """Give signs of life for the time of a block."""
+    sign, over = sign_of(folder), threading.Event()
+    store.create(sign, json.dumps({"inputs": list(inputs)}).encode())
+    threading.Thread(target=beat, args=(store, sign, over), name=f"heartbeat {folder.name}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        sign.unlink(missing_ok=True)
+
+
+def beat(store: Store, sign: UPath, over: threading.Event) -> None:
+    """Touch the sign until the attempt is over or its sign was taken away."""
+    while not over.wait(EVERY_S):
+        try:
+            store.touch(sign)
+        except FileNotFoundError:
+            return
+        except OSError:  # a store that is out of reach now may be back at the next beat
+            continue
+
+
+def sign_of(folder: UPath) -> UPath:
+    """The file whose modification time says when an attempt was last alive."""
+    return folder.with_name(folder.name + ALIVE)
+
+
+def last_sign(store: Store, folder: UPath) -> float:
+    """When an attempt was last alive, in seconds of the store's clock; when it began, if it gave no sign at all."""
+    try:
+        return store.modified(sign_of(folder))
+    except FileNotFoundError:
+        return store.modified(folder)
+
+
+def inputs_at_work(store: Store, artifact: UPath, since: float) -> list[str] | None:
+    """URIs of all that attempts at work on a key read; None when no attempt gave a sign since then."""
+    found: list[str] | None = None
+    for sign in artifact.glob(f"*{ALIVE}"):
+        try:
+            if store.modified(sign) >= since:
+                found = [*(found or []), *json.loads(sign.read_text("utf-8"))["inputs"]]
+        except FileNotFoundError:  # it ended just now
+            continue
+    return found

@@ -1,0 +1,81 @@
+"""What garbage collection starts from, besides what is at work: the recent runs of each pipeline, and pins.
+
+    <store>/runs/<pipeline>/<run>/<stage>-<key>.json    a run asked for this artifact, before it was there or not
+    <store>/pins/<stage>-<key>.json                     a person wants to keep it; until the file is removed
+
+They name artifacts by stage and key, so a store can be moved. A run is known from its first stage on, however it ends:
+what it made so far, and the checkpoints of the training it was killed in, are kept like the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import quote
+
+from upath import UPath
+
+from tasks.core.artifact import name_of
+from tasks.core.mlflow_runs import RunContext
+from tasks.core.store import Store, local
+
+RUNS, PINS = "runs", "pins"
+RUNS_KEPT = 10
+"""Newest runs of each pipeline whose artifacts are kept."""
+MAX_NAME_CHARS = 200
+
+
+def remember(store: Store, run: RunContext, stage: str, key: str) -> None:
+    """Note that a run of a pipeline asks for an artifact; outside of a pipeline nothing is noted."""
+    if run.pipeline and run.run_id:
+        write(store, store.root / RUNS / run.pipeline / folder_name(run.run_id), f"{stage}/{key}")
+
+
+def pin(store: Store, uri: str) -> UPath:
+    """Keep an artifact, and what it was made from, until the file that is returned is removed."""
+    return write(store, store.root / PINS, name_of(uri))
+
+
+def write(store: Store, folder: UPath, name: str) -> UPath:
+    """Name an artifact in a folder of roots, once."""
+    path = folder / f"{name.replace('/', '-')}.json"
+    if not path.exists():
+        with suppress(FileExistsError):
+            store.create(path, json.dumps({"artifact": name}).encode())
+    return path
+
+
+def folder_name(run_id: str) -> str:
+    """A run's id as a file name that a person recognises."""
+    return quote(run_id, safe=" :+=@,")[:MAX_NAME_CHARS]
+
+
+def roots(store: Store) -> Iterator[str]:
+    """``stage/key`` of every artifact that is pinned or that a recent run used."""
+    yield from named_in(store.root / PINS)
+    for runs in runs_by_pipeline(store):
+        for run in runs[:RUNS_KEPT]:
+            yield from named_in(run)
+
+
+def forget_old_runs(store: Store) -> None:
+    """Remove what was noted of all but the newest runs of each pipeline."""
+    for runs in runs_by_pipeline(store):
+        for run in runs[RUNS_KEPT:]:
+            shutil.rmtree(local(run), ignore_errors=True)
+
+
+def runs_by_pipeline(store: Store) -> Iterator[list[UPath]]:
+    """For each pipeline the folders of its runs, the most recent first by the store's clock."""
+    folder = store.root / RUNS
+    for pipeline in folder.iterdir() if folder.is_dir() else ():
+        last_use = {run: max(map(store.modified, run.glob("*.json")), default=0.0) for run in pipeline.iterdir()}
+        yield sorted(last_use, key=lambda run: -last_use[run])
+
+
+def named_in(folder: UPath) -> Iterator[str]:
+    """The artifacts that the files of a folder of roots name."""
+    for path in folder.glob("*.json") if folder.is_dir() else ():
+        yield json.loads(path.read_text("utf-8"))["artifact"]
