@@ -93,7 +93,7 @@ def train(
     """
     progress = Progress()
     if resume is not None:
-        progress = Progress(**checkpoint.load(engine, exchange.checkpoints, resume))
+        progress = Progress(**checkpoint.load(engine, exchange.checkpoints, resume, seed=plan.seed))
     stopper = Stopper(exchange.stop, supervisor)
     curve = CurveWriter(exchange.curve) if dist.get_rank() == 0 else None
     run = Run(engine, objective, plan, progress, curve)
