@@ -27,13 +27,15 @@ class CausalText:
         self.num_samples = train.num_samples(sequence_length)
         self.order = lru_cache(maxsize=2)(lambda epoch: sample_order(self.num_samples, epoch, seed))
 
-    def batch(self, numbers: range) -> Tensor:
-        """Samples by their number in the whole run, which goes on counting over epochs; shape (B, T + 1)."""
-        samples = [self.train.sample(self.place(number), self.sequence_length) for number in numbers]
-        return torch.from_numpy(np.stack(samples))
+    def batch(self, places: list[int]) -> Tensor:
+        """The samples at these places of the split; shape (B, T + 1)."""
+        return torch.from_numpy(np.stack([self.train.sample(place, self.sequence_length) for place in places]))
+
+    def places(self, numbers: range) -> list[int]:
+        """Where in the split the samples of these numbers lie; the numbers go on counting over epochs."""
+        return [self.place(number) for number in numbers]
 
     def place(self, number: int) -> int:
-        """Where in the split the sample of a number lies."""
         epoch, position = divmod(number, self.num_samples)
         return int(self.order(epoch)[position])
 

@@ -73,7 +73,8 @@ class TrainConfig(Config):
     max_skipped_steps: Count = 10
     """Steps in a row without a finite loss and gradient after which the run is refused."""
     num_processes: Count = runtime(2)
-    """Training processes on this machine; with GPUs, one for each. A run resumes only with the same number."""
+    """Training processes on this machine; with GPUs, one for each. A run can be resumed with another number; with
+    zero_stage 1 or 2 only with the same."""
     micro_batch: Annotated[int, Field(ge=0)] = runtime(0)
     """Samples per process and forward pass; what is missing to global_batch is accumulated. 0: no accumulation."""
     zero_stage: Literal[0, 1, 2] = runtime(0)

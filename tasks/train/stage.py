@@ -16,6 +16,7 @@ from tasks.core.store import local_copy, local_output
 from tasks.lm.token_shards import TokenShards
 from tasks.train.config import TrainConfig
 from tasks.train.fingerprint import precision_of
+from tasks.training import exactly_once
 from tasks.training.device import Precision, has_accelerator, num_accelerators
 from tasks.training.exchange import Exchange
 from tasks.training.launch import run_training
@@ -36,6 +37,10 @@ class TrainResult:
     num_steps: int
     num_epochs: float
     """How often the training split was read."""
+    num_whole_epochs: int
+    """Epochs in which every sample was read exactly once, as the ledger proves."""
+    num_samples_seen: int
+    """Samples of the training split that were read at all."""
     num_skipped_steps: int
     """Steps without a finite loss and gradient, which changed nothing."""
     precision: Precision
@@ -53,20 +58,24 @@ def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> 
     """Train on the ``train`` split; writes a Hugging Face model folder with its tokenizer.
 
     Killed or stopped, the same call continues from the newest whole checkpoint in the workspace, and makes the same
-    bytes on the same machine with the same number of processes.
+    bytes on the same machine with the same number of processes. With another number it reads the same samples, and
+    its sums round differently.
 
     Raises:
         DataError: the shards hold too few tokens.
-        GateError: the first loss is not that of guessing, or the loss stopped being finite.
-        ConfigError: more processes than GPUs, or checkpoints of another number of processes.
+        GateError: the first loss is not that of guessing, the loss stopped being finite, or the ledger does not show
+            every sample exactly once per epoch.
+        ConfigError: more processes than GPUs, or checkpoints that this number of processes cannot read.
         TryAgain: interrupted; a checkpoint was saved.
     """
     exchange = Exchange(workspace.current())
     with local_copy(shards) as folder, local_copy(tokenizer) as tokenizer_folder:
         train = TokenShards(folder, "train")
         check_enough(train, config)
-        plan = plan_of(config, train.vocab_size)
+        plan = plan_of(config, train)
         outcome = run_training("tasks.train.worker:pretrain", job_of(config, folder, train), plan, exchange)
+        proof = exactly_once.check(exchange.ledger)
+        events.note(f"sample ledger: {proof}")
         with local_output(out) as made:
             bring_home(exchange, tokenizer_folder, made)
     if outcome["validation_loss"] is not None:
@@ -76,6 +85,8 @@ def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> 
         num_tokens=plan.num_steps * plan.tokens_per_step,
         num_steps=plan.num_steps,
         num_epochs=round(plan.num_steps * plan.global_batch / train.num_samples(config.sequence_length), 4),
+        num_whole_epochs=proof.num_whole_epochs,
+        num_samples_seen=proof.num_different,
         num_skipped_steps=outcome["num_skipped_steps"],
         precision=plan.precision,
         first_loss=outcome["first_loss"],
@@ -101,7 +112,7 @@ def check_enough(train: TokenShards, config: TrainConfig) -> None:
         )
 
 
-def plan_of(config: TrainConfig, vocab_size: int) -> Plan:
+def plan_of(config: TrainConfig, train: TokenShards) -> Plan:
     """The run as the loop needs it.
 
     Raises:
@@ -115,6 +126,7 @@ def plan_of(config: TrainConfig, vocab_size: int) -> Plan:
     return Plan(
         num_steps=config.num_steps,
         global_batch=config.global_batch,
+        num_samples=train.num_samples(config.sequence_length),
         tokens_per_sample=config.sequence_length,
         micro_batch=config.samples_per_pass,
         num_processes=config.num_processes,
@@ -131,7 +143,7 @@ def plan_of(config: TrainConfig, vocab_size: int) -> Plan:
         warmup_share=config.warmup_share,
         clip=config.clip,
         seed=config.seed,
-        expected_first_loss=math.log(vocab_size),
+        expected_first_loss=math.log(train.vocab_size),
         first_loss_tolerance=config.first_loss_tolerance,
         max_skipped_steps=config.max_skipped_steps,
         log_every=config.log_every,
@@ -161,9 +173,10 @@ def job_of(config: TrainConfig, shards: Path, train: TokenShards) -> dict[str, A
 
 
 def bring_home(exchange: Exchange, tokenizer: Path, made: Path) -> None:
-    """Copy the model, its tokenizer and the loss curve into the artifact."""
+    """Copy the model, its tokenizer, the loss curve and the ledger into the artifact."""
     shutil.copytree(exchange.model, made, dirs_exist_ok=True)
     for name in TOKENIZER_FILES:
         shutil.copyfile(tokenizer / name, made / name)
     (made / "report").mkdir(exist_ok=True)
     shutil.copyfile(exchange.curve, made / "report" / exchange.curve.name)
+    shutil.copytree(exchange.ledger, made / "report" / exchange.ledger.name)

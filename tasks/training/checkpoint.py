@@ -14,13 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -28,6 +26,7 @@ from tasks.core import workspace
 from tasks.core.errors import ConfigError
 from tasks.core.store import sync_folder
 from tasks.training.exchange import write_json
+from tasks.training.generators import late_seed, random_state, restore_random_state, seed_generators
 
 MANIFEST = "manifest.json"
 LATEST = "latest"
@@ -39,10 +38,18 @@ Engine = Any
 
 @dataclass(frozen=True)
 class Layout:
-    """What a checkpoint's files depend on besides the run: it can only be read back by the same."""
+    """What a checkpoint's files depend on besides the run."""
 
     num_processes: int
     zero_stage: int
+
+    def reads(self, written: Layout) -> bool:
+        """Whether a run of this layout can go on from a checkpoint of that one.
+
+        At ZeRO stage 0 every process holds the whole state and the first one saves it, so their number may change; from
+        stage 1 on each saves a part, and DeepSpeed refuses to load them in another number.
+        """
+        return self == written or self.zero_stage == written.zero_stage == 0
 
 
 def tag_of(step: int) -> str:
@@ -73,11 +80,19 @@ def save(engine: Engine, folder: Path, step: int, state: dict[str, Any], layout:
     dist.barrier()
 
 
-def load(engine: Engine, folder: Path, tag: str) -> dict[str, Any]:
-    """Put engine and random state back to a verified checkpoint; returns the ``state`` given to :func:`save`."""
+def load(engine: Engine, folder: Path, tag: str, *, seed: int) -> dict[str, Any]:
+    """Put engine and random state back to a verified checkpoint; returns the ``state`` given to :func:`save`.
+
+    A process that the run did not have when it saved has no random state to put back. It gets one that follows from
+    the run's seed, its rank and the step.
+    """
     path, client_state = engine.load_checkpoint(str(folder), tag=tag)
     assert path is not None, f"DeepSpeed found no checkpoint in {folder / tag}"
-    restore_random_state(torch.load(folder / tag / f"random-{dist.get_rank()}.pt", weights_only=True))
+    kept = folder / tag / f"random-{dist.get_rank()}.pt"
+    if kept.is_file():
+        restore_random_state(torch.load(kept, weights_only=True))
+    else:
+        seed_generators(late_seed(seed, dist.get_rank(), step_of(tag)))
     state: dict[str, Any] = client_state["run"]
     return state
 
@@ -143,7 +158,7 @@ def newest_verified(folder: Path, layout: Layout) -> tuple[str | None, list[str]
     """The newest checkpoint that counts, and one line about each newer one that does not.
 
     Raises:
-        ConfigError: when it was written by another number of processes or ZeRO stage.
+        ConfigError: when it was written under another ZeRO stage; or by another number of processes, unless at stage 0.
     """
     refused = []
     for tag in tags(folder):
@@ -151,35 +166,13 @@ def newest_verified(folder: Path, layout: Layout) -> tuple[str | None, list[str]
             refused.append(f"checkpoint {tag} left out: {reason}")
             continue
         told = json.loads((folder / tag / MANIFEST).read_text("utf-8"))
-        if (told["num_processes"], told["zero_stage"]) != (layout.num_processes, layout.zero_stage):
+        written = Layout(told["num_processes"], told["zero_stage"])
+        if not layout.reads(written):
             raise ConfigError(
-                f"checkpoint {folder / tag} is of num_processes={told['num_processes']}, "
-                f"zero_stage={told['zero_stage']}; given: {layout.num_processes}, {layout.zero_stage}",
-                next_step="run with the same two knobs, or remove the checkpoints to start anew",
+                f"checkpoint {folder / tag} is of num_processes={written.num_processes}, "
+                f"zero_stage={written.zero_stage}; given: {layout.num_processes}, {layout.zero_stage}",
+                next_step="run with the same two knobs (at zero_stage 0 num_processes may change), or remove the "
+                "checkpoints to start anew",
             )
         return tag, refused
     return None, refused
-
-
-def random_state() -> dict[str, Any]:
-    """State of every generator a training may draw from, as values that load without running code."""
-    version, words, gauss = random.getstate()
-    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
-    assert kind == "MT19937"
-    return {
-        "python": [version, list(words), gauss],
-        "numpy": [torch.from_numpy(np.asarray(keys).astype(np.int64)), int(position), int(has_gauss), float(cached)],
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-    }
-
-
-def restore_random_state(state: dict[str, Any]) -> None:
-    """Undo of :func:`random_state`."""
-    version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
-    keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state(("MT19937", keys.numpy().astype(np.uint32), position, has_gauss, cached))
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None:
-        torch.cuda.set_rng_state(state["cuda"])

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import random
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import deepspeed
-import numpy as np
 import torch
 from deepspeed.ops.op_builder.builder import OpBuilder
 
 from tasks.training import extension
 from tasks.training.deepspeed_config import deepspeed_config
 from tasks.training.device import has_accelerator
+from tasks.training.generators import seed_generators
 from tasks.training.optimizer import MuonAdamW, parameter_groups
 from tasks.training.plan import Plan
 
@@ -43,10 +42,7 @@ def join_group(plan: Plan, meeting: Path) -> None:
         rank=rank,
         world_size=plan.num_processes,
     )
-    seed = plan.seed + rank
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    seed_generators(plan.seed + rank)
 
 
 def preload_extension() -> None:

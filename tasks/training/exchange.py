@@ -3,6 +3,7 @@
 job.json          what to do; written before the launch
 stop              "finish your step, save and leave"; made by the supervisor
 training.jsonl    the loss curve, one JSON object per line; appended by the first process
+ledger/           which samples each process read, see tasks.training.ledger
 outcome.json      how it ended: the last thing the first process writes
 failure.json      why it ended: written by the first process that failed
 checkpoints/      see tasks.training.checkpoint
@@ -41,6 +42,10 @@ class Exchange:
     @property
     def curve(self) -> Path:
         return self.folder / "training.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger"
 
     @property
     def outcome(self) -> Path:

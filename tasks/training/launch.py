@@ -17,11 +17,12 @@ from typing import Any
 from tasks.core import events, workspace
 from tasks.core.errors import HeadraceError, TryAgain
 from tasks.core.store import REPOSITORY
-from tasks.training import checkpoint, extension
+from tasks.training import checkpoint, exactly_once, extension, ledger
 from tasks.training.curve import CurveReader, cut_curve
 from tasks.training.device import has_accelerator, num_cores
 from tasks.training.exchange import Exchange
 from tasks.training.plan import Plan
+from tasks.training.process import alone
 
 POLL_S = 0.25
 TORCHRUN_LOG = "torchrun.log"
@@ -38,13 +39,14 @@ def run_training(function: str, job: dict[str, Any], plan: Plan, exchange: Excha
     Resumes from the newest verified checkpoint. Returns what the first process wrote as the run's outcome.
 
     Raises:
-        ConfigError: the checkpoints are of another number of processes.
-        GateError: a gate of the loop refused the run.
-        TryAgain: a process was killed or asked to stop; the same call resumes.
+        ConfigError: the checkpoints are of another ZeRO stage, or divided among another number of processes.
+        GateError: a gate of the loop refused the run, or the ledger does not lead up to the checkpoint.
+        TryAgain: a process was killed or asked to stop, or one of an earlier attempt works on; the same call resumes.
         ServiceError: DeepSpeed's extension cannot be built here.
     """
     if not has_accelerator():
         extension.ensure_built()
+    refuse_company(exchange.folder)
     layout = checkpoint.Layout(plan.num_processes, plan.zero_stage)
     resume, refused = checkpoint.newest_verified(exchange.checkpoints, layout)
     step = checkpoint.step_of(resume) if resume else 0
@@ -56,6 +58,9 @@ def run_training(function: str, job: dict[str, Any], plan: Plan, exchange: Excha
     told = {"resume": resume, "supervisor": os.getpid(), "lease": asdict(lease) if lease else None}
     exchange.prepare({**job, "plan": plan.as_json(), **told})
     cut_curve(exchange.curve, step)
+    terms = ledger.Terms(num_steps=plan.num_steps, global_batch=plan.global_batch, num_samples=plan.num_samples)
+    ledger.begin(exchange.ledger, terms, step)
+    exactly_once.check(exchange.ledger, step)
     reader = CurveReader(exchange.curve)
     reader.skip()
     events.note(f"starting {plan.num_processes} processes for {plan.num_steps - step} steps (usually 15 to 40 s)")
@@ -65,6 +70,17 @@ def run_training(function: str, job: dict[str, Any], plan: Plan, exchange: Excha
             time.sleep(POLL_S)
     relay(reader, plan)
     return outcome_of(exchange, process.returncode)
+
+
+def refuse_company(folder: Path) -> None:
+    """Refuse to start while processes of an earlier attempt work: they would add to a curve and a ledger cut back.
+
+    Raises:
+        TryAgain: when there are any.
+    """
+    for lock in sorted(folder.glob("rank-*.lock")):
+        with alone(lock):
+            pass
 
 
 def outcome_of(exchange: Exchange, code: int) -> dict[str, Any]:

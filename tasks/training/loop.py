@@ -1,7 +1,8 @@
 """The training loop: what every process of a run does, step by step.
 
 Which samples a step reads follows from the step's number alone, so a run that resumes at step *n* reads what an
-uninterrupted one would have read; with the same machine and number of processes it computes the same bits.
+uninterrupted one would have read; with the same machine and number of processes it computes the same bits. The ledger
+keeps what was really read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tasks.training import checkpoint
 from tasks.training.curve import CurveWriter
 from tasks.training.exchange import Exchange
 from tasks.training.gates import Skips, check_first_loss
+from tasks.training.ledger import LedgerWriter
 from tasks.training.plan import Plan
 from tasks.training.schedule import factor
 
@@ -31,9 +33,12 @@ Engine = Any
 
 
 class Objective(Protocol):
-    """What is learned: which batch a range of sample numbers is, its loss, and how well the held-out text goes."""
+    """What is learned: where the samples lie, what is read there, its loss, and how well the held-out text goes."""
 
-    def batch(self, numbers: range) -> Tensor: ...
+    def places(self, numbers: range) -> list[int]:
+        """Where in the training split the samples of these numbers lie; the numbers go on counting over epochs."""
+
+    def batch(self, places: list[int]) -> Tensor: ...
 
     def loss(self, model: Engine, batch: Tensor) -> Tensor:
         """Mean loss of the batch in nats per target, a scalar that can be differentiated."""
@@ -93,34 +98,43 @@ def train(
     """
     progress = Progress()
     if resume is not None:
-        progress = Progress(**checkpoint.load(engine, exchange.checkpoints, resume))
+        progress = Progress(**checkpoint.load(engine, exchange.checkpoints, resume, seed=plan.seed))
     stopper = Stopper(exchange.stop, supervisor)
     curve = CurveWriter(exchange.curve) if dist.get_rank() == 0 else None
-    run = Run(engine, objective, plan, progress, curve)
+    ledger = LedgerWriter(exchange.ledger, dist.get_rank(), plan.num_processes)
+    run = Run(engine, objective, plan, progress, ledger, curve)
     for stop in run.steps(stopper.wanted):
         due = plan.checkpoint_every and progress.step % plan.checkpoint_every == 0
         if stop or due or progress.step == plan.num_steps:
-            save(engine, exchange, plan, progress, curve)
+            save(run, exchange)
         if stop and progress.step < plan.num_steps:
             return Ending(False, progress)
     return Ending(True, progress)
 
 
-def save(engine: Engine, exchange: Exchange, plan: Plan, progress: Progress, curve: CurveWriter | None) -> None:
-    """Commit a checkpoint, the curve up to it first."""
-    if curve is not None:
-        curve.sync()
-    layout = checkpoint.Layout(plan.num_processes, plan.zero_stage)
-    checkpoint.save(engine, exchange.checkpoints, progress.step, asdict(progress), layout)
+def save(run: Run, exchange: Exchange) -> None:
+    """Commit a checkpoint; first, in every process, make durable what leads up to it in ledger and curve."""
+    run.ledger.sync()
+    if run.curve is not None:
+        run.curve.sync()
+    layout = checkpoint.Layout(run.plan.num_processes, run.plan.zero_stage)
+    checkpoint.save(run.engine, exchange.checkpoints, run.progress.step, asdict(run.progress), layout)
 
 
 class Run:
     """One run in one process."""
 
     def __init__(
-        self, engine: Engine, objective: Objective, plan: Plan, progress: Progress, curve: CurveWriter | None
+        self,
+        engine: Engine,
+        objective: Objective,
+        plan: Plan,
+        progress: Progress,
+        ledger: LedgerWriter,
+        curve: CurveWriter | None,
     ) -> None:
-        self.engine, self.objective, self.plan, self.progress, self.curve = engine, objective, plan, progress, curve
+        self.engine, self.objective, self.plan, self.progress = engine, objective, plan, progress
+        self.ledger, self.curve = ledger, curve
         self.skips = Skips(plan.max_skipped_steps, total=progress.skipped, in_a_row=progress.skipped_in_a_row)
         self.clock, self.clock_step = time.monotonic(), progress.step
 
@@ -153,15 +167,20 @@ class Run:
         """
         plan, losses = self.plan, []
         for turn in range(plan.accumulation):
-            start = self.progress.step * plan.global_batch
-            start += (turn * plan.num_processes + dist.get_rank()) * plan.micro_batch
-            batch = self.objective.batch(range(start, start + plan.micro_batch)).to(self.engine.device)
-            loss = self.objective.loss(self.engine, batch)
+            loss = self.objective.loss(self.engine, self.next_batch(turn))
             self.engine.backward(loss)
             losses.append(loss.detach())
             if turn < plan.accumulation - 1:
                 self.engine.step()
         return torch.stack(losses).mean()
+
+    def next_batch(self, turn: int) -> Tensor:
+        """Read this process's samples for forward pass ``turn`` of the step, and enter them in the ledger."""
+        numbers = self.plan.numbers(self.progress.step, turn, dist.get_rank())
+        places = self.objective.places(numbers)
+        batch = self.objective.batch(places).to(self.engine.device)
+        self.ledger.record(self.progress.step + 1, numbers, places)
+        return batch
 
     def update(self, loss: float, rate: float) -> float:
         """Clip and apply the gradients at ``rate`` of the peak learning rates; returns their norm before clipping.

@@ -17,6 +17,8 @@ class Plan:
     num_steps: int
     global_batch: int
     """Samples per optimizer step, over all processes."""
+    num_samples: int
+    """Samples of the training split; an epoch reads each of them once."""
     tokens_per_sample: int
     micro_batch: int
     """Samples per process and forward pass."""
@@ -57,6 +59,14 @@ class Plan:
     @property
     def tokens_per_step(self) -> int:
         return self.global_batch * self.tokens_per_sample
+
+    def numbers(self, step: int, turn: int, rank: int) -> range:
+        """Samples that process ``rank`` reads in forward pass ``turn`` of the step that follows ``step`` others.
+
+        Samples are numbered through the whole run, and a step reads the same ones however many processes there are.
+        """
+        start = step * self.global_batch + (turn * self.num_processes + rank) * self.micro_batch
+        return range(start, start + self.micro_batch)
 
     def as_json(self) -> dict[str, Any]:
         """The plan as JSON values; ``Plan(**values)`` reads them back."""

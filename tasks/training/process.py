@@ -61,7 +61,10 @@ def alone(lock: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            file.truncate(0)
 
 
 if __name__ == "__main__":

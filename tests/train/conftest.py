@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from upath import UPath
 
 from tasks.core import events, workspace
 from tasks.core.config import validated
-from tasks.core.errors import TryAgain
+from tasks.core.errors import GateError, TryAgain
 from tasks.core.runner import terminated_as_try_again
 from tasks.train import stage
 from tasks.train.config import TrainConfig
@@ -26,7 +27,7 @@ from tasks.training.exchange import Exchange
 VOCABULARY = 300
 SMALL: dict[str, Any] = {
     "num_layers": 1, "hidden_size": 32, "num_heads": 2, "num_kv_heads": 1, "ffn_size": 64, "sequence_length": 16,
-    "global_batch": 4, "train_tokens": 400 * 64, "precision": "fp32", "log_every": 5, "checkpoint_every": 50,
+    "global_batch": 6, "train_tokens": 400 * 96, "precision": "fp32", "log_every": 5, "checkpoint_every": 50,
     "validation_every": 150,
 }  # fmt: skip
 
@@ -133,9 +134,9 @@ def eventful(bench: Bench) -> Eventful:
     listening: set[str] = set()
 
     def kill_second_process() -> None:
-        second = int((exchange.folder / "rank-1.lock").read_text("ascii"))
+        second = process_of(exchange, 1)
         launcher = int(Path(f"/proc/{second}/stat").read_text().rpartition(")")[2].split()[1])
-        for pid in (launcher, second, int((exchange.folder / "rank-0.lock").read_text("ascii"))):
+        for pid in (launcher, second, process_of(exchange, 0)):
             listening.update(listening_addresses(pid))
         os.kill(second, signal.SIGKILL)
 
@@ -147,6 +148,43 @@ def eventful(bench: Bench) -> Eventful:
     assert damaged is not None
     flip_last_byte(exchange.checkpoints / damaged / "mp_rank_00_model_states.pt")
     return Eventful(terminated.value, saved, listening, killed.value, damaged, bench.run("eventful"))
+
+
+@pytest.fixture(scope="session")
+def regrouped(bench: Bench) -> Made:
+    """A run of two processes that lost one to ``kill -9``, went on as one, lost that too, and finished as three."""
+    exchange = Exchange(bench.root / "regrouped" / "workspace")
+    for num_processes in (2, 1):
+        at_step = checkpoint.last_step(exchange.checkpoints) + 70
+        killer = Listener(at_step, partial(kill, exchange, num_processes - 1))
+        with pytest.raises(TryAgain, match="was killed"):
+            bench.run("regrouped", killer, num_processes=num_processes)
+        assert killer.act is None, "something else ended the run"
+    return bench.run("regrouped", num_processes=3)
+
+
+@pytest.fixture(scope="session")
+def doctored(bench: Bench) -> GateError:
+    """Refusal of a run in whose ledger somebody wrote that the second process read its first sample twice."""
+    places = Exchange(bench.root / "doctored" / "workspace").ledger / "rank-00001.places"
+
+    def repeat_the_first_place() -> None:
+        with places.open("r+b") as file:
+            first = file.read(4)
+            file.write(first)
+
+    with pytest.raises(GateError) as refused:
+        bench.run("doctored", Listener(5, repeat_the_first_place), train_tokens=20 * 96)
+    assert not (bench.root / "doctored" / "out").exists()
+    return refused.value
+
+
+def kill(exchange: Exchange, rank: int) -> None:
+    os.kill(process_of(exchange, rank), signal.SIGKILL)
+
+
+def process_of(exchange: Exchange, rank: int) -> int:
+    return int((exchange.folder / f"rank-{rank}.lock").read_text("ascii"))
 
 
 def flip_last_byte(path: Path) -> None:

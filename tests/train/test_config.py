@@ -16,6 +16,7 @@ def make(**knobs) -> TrainConfig:
     [
         ({"global_batch": 9}, "global_batch 9 must be a multiple of micro_batch 4 · num_processes 2 = 8"),
         ({"micro_batch": 3}, "global_batch 8 must be a multiple of micro_batch 3 · num_processes 2 = 6"),
+        ({"num_processes": 3}, "global_batch 8 must be a multiple of micro_batch 2 · num_processes 3 = 6"),
         ({"num_processes": 16}, "global_batch 8 must be a multiple of micro_batch 1 · num_processes 16 = 16"),
         ({"zero_stage": 1}, "zero_stage 1 flattens the matrices that muon needs"),
         ({"hidden_size": 100}, "hidden_size 100 must be num_heads 3 times an even head size"),

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ from upath import UPath
 from tasks.core import workspace
 from tasks.core.config import validated
 from tasks.core.errors import DataError, GateError
-from tasks.lm.token_shards import TokenShards
+from tasks.lm.token_shards import TokenShards, sample_order
 from tasks.train import fingerprint, stage
 from tasks.train.config import TrainConfig
-from tasks.training import checkpoint
+from tasks.training import checkpoint, exactly_once, ledger
 from tasks.training.curve import read_curve
+
+LOSS_TOLERANCE = 1e-4
+"""Nats between runs of different numbers of processes. Measured over 400 steps: under 1e-6, the rounding of fp32."""
 
 
 def losses_of(path: Path) -> list[dict[str, Any]]:
@@ -51,8 +56,9 @@ def test_bits_per_byte_spread_the_loss_over_the_bytes_of_the_text(uninterrupted)
 
 def test_the_result_counts_what_was_read(uninterrupted):
     result = uninterrupted.result
-    assert (result.num_steps, result.num_tokens, result.num_skipped_steps) == (400, 25_600, 0)
-    assert result.num_epochs == pytest.approx(25_600 / 20_000, rel=1e-3)
+    assert (result.num_steps, result.num_tokens, result.num_skipped_steps) == (400, 38_400, 0)
+    assert result.num_epochs == pytest.approx(38_400 / 20_000, rel=1e-3)
+    assert (result.num_whole_epochs, result.num_samples_seen) == (1, 19_999 // 16)
     assert result.num_parameters == sum(
         one.numel() for one in AutoModelForCausalLM.from_pretrained(uninterrupted.out).parameters()
     )
@@ -112,6 +118,47 @@ def test_metrics_of_a_resumed_run_continue_the_axis(eventful):
     steps = [step for name, _, step in eventful.made.listener.metrics if name == "loss"]
     assert steps == list(range(steps[0], 401, 5))
     assert steps[0] >= 50
+
+
+def rows_of(made) -> list[tuple[int, ...]]:
+    """Step, number and place of every sample in an artifact's ledger, in the order of the run."""
+    samples = np.sort(ledger.read(made.out / "report" / "ledger"), order=["number"])
+    return samples[["step", "number", "place"]].tolist()
+
+
+def test_the_ledger_proves_that_every_sample_was_read_once_per_epoch(uninterrupted, eventful, regrouped):
+    for made in (uninterrupted, eventful.made, regrouped):
+        proof = exactly_once.check(made.out / "report" / "ledger")
+        assert (proof.num_read, proof.num_whole_epochs, proof.num_different) == (2400, 1, 1249)
+
+
+def test_the_ledger_is_what_the_order_of_samples_says(uninterrupted):
+    order = np.concatenate([sample_order(1249, epoch, seed=1) for epoch in (0, 1)])
+    assert rows_of(uninterrupted) == [(number // 6 + 1, number, order[number]) for number in range(2400)]
+
+
+def test_interruptions_and_other_processes_leave_the_ledger_the_same(uninterrupted, eventful, regrouped):
+    assert rows_of(eventful.made) == rows_of(uninterrupted)
+    assert rows_of(regrouped) == rows_of(uninterrupted)
+
+
+def test_a_run_goes_on_with_another_number_of_processes(regrouped):
+    samples = np.sort(ledger.read(regrouped.out / "report" / "ledger"), order=["number"])
+    assert [num_processes for num_processes, _ in groupby(samples["num_processes"])] == [2, 1, 3]
+
+
+def test_another_number_of_processes_comes_to_the_same_loss(uninterrupted, regrouped):
+    """Close, and not equal: a mean over another number of processes adds the gradients in another order."""
+    curves = [read_curve(made.out / "report" / "training.jsonl") for made in (uninterrupted, regrouped)]
+    for one, other in zip(*curves, strict=True):
+        assert other["step"] == one["step"]
+        assert other["loss"] == pytest.approx(one["loss"], abs=LOSS_TOLERANCE)
+    assert regrouped.result.validation_loss == pytest.approx(uninterrupted.result.validation_loss, abs=LOSS_TOLERANCE)
+
+
+def test_a_ledger_that_contradicts_itself_refuses_the_model(doctored):
+    told = str(doctored).splitlines()[1]
+    assert re.fullmatch(r"  epoch 1: place \d+ was read 2 times: step 1 by rank 1, step 1 by rank 1", told)
 
 
 def test_broken_initialisation_is_refused(bench):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,19 +21,18 @@ import deepspeed
 import torch.distributed as dist
 
 from tasks.core.errors import GateError
-from tasks.training import extension, loop
+from tasks.training import exactly_once, extension, ledger, loop
 from tasks.training.checkpoint import last_step
 from tasks.training.curve import read_curve
 from tasks.training.engine import make_engine, preload_extension
 from tasks.training.exchange import Exchange
+from tasks.training.generators import late_seed
 from tasks.training.plan import Plan
+from tests.training import plans
 
-PLAN = Plan(
-    num_steps=30, global_batch=8, tokens_per_sample=4, micro_batch=8, num_processes=1, zero_stage=0, precision="fp32",
-    optimizer="adamw", matrix_lr=0.03, momentum=0.95, lr=0.05, beta1=0.9, beta2=0.95, weight_decay=0.0, schedule="wsd",
-    warmup_share=0.1, clip=1.0, seed=1,
-    expected_first_loss=math.log(9), first_loss_tolerance=0.5, max_skipped_steps=4, log_every=7, validation_every=0,
-    checkpoint_every=0,
+PLAN = plans.plan(
+    num_steps=30, global_batch=8, num_samples=9, tokens_per_sample=4, micro_batch=8, num_processes=1, optimizer="adamw",
+    lr=0.05, schedule="wsd", expected_first_loss=math.log(9), max_skipped_steps=4, log_every=7,
 )  # fmt: skip
 
 
@@ -59,15 +59,18 @@ class Successor(torch.nn.Module):
 
 
 class Counting:
-    """Learn that each token is followed by the next one; remembers which samples were asked for."""
+    """Learn that each token is followed by the next one; remembers which samples were asked for and read."""
 
     def __init__(self, poison: range = range(0)) -> None:
-        self.poison, self.asked = poison, []
+        self.poison, self.asked, self.read = poison, [], []
 
-    def batch(self, numbers: range) -> torch.Tensor:
+    def places(self, numbers: range) -> list[int]:
         self.asked.append(numbers)
-        starts = torch.tensor([number * 5 % 9 for number in numbers])
-        return (starts[:, None] + torch.arange(5)[None]) % 9
+        return [number * 5 % 9 for number in numbers]
+
+    def batch(self, places: list[int]) -> torch.Tensor:
+        self.read += places
+        return (torch.tensor(places)[:, None] + torch.arange(5)[None]) % 9
 
     def loss(self, model: Any, batch: torch.Tensor) -> torch.Tensor:
         logits = model(batch[:, :-1]).flatten(0, 1)
@@ -103,6 +106,8 @@ def exchange(tmp_path) -> Exchange:
     made = Exchange(tmp_path / "workspace")
     made.folder.mkdir()
     made.prepare({})
+    terms = ledger.Terms(num_steps=PLAN.num_steps, global_batch=PLAN.global_batch, num_samples=PLAN.num_samples)
+    ledger.begin(made.ledger, terms, 0)
     return made
 
 
@@ -132,6 +137,33 @@ def test_every_step_reads_its_own_samples(exchange):
     objective = Counting()
     trained(replace(PLAN, micro_batch=4, num_steps=3), exchange, objective)
     assert [number for numbers in objective.asked for number in numbers] == list(range(24))
+
+
+def test_the_ledger_tells_what_was_read(exchange):
+    objective = Counting()
+    trained(replace(PLAN, micro_batch=4), exchange, objective)
+    samples = ledger.read(exchange.ledger)
+    assert samples["place"].tolist() == objective.read
+    assert samples["step"].tolist() == [step for step in range(1, 31) for _ in range(8)]
+    assert exactly_once.check(exchange.ledger).num_whole_epochs == 26
+
+
+def test_the_ledger_counts_steps_that_were_skipped(exchange):
+    trained(PLAN, exchange, Counting(poison=range(5, 8)))
+    assert exactly_once.check(exchange.ledger).num_read == 240
+
+
+def test_the_ledger_is_durable_before_the_checkpoint_that_continues_it(exchange, monkeypatch):
+    made_durable, fsync = [], os.fsync
+
+    def noting(descriptor: int) -> None:
+        made_durable.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    trained(replace(PLAN, num_steps=1), exchange)
+    manifest = made_durable.index(f".manifest.json.{os.getpid()}")
+    assert {"rank-00000.places", "rank-00000.passes", "ledger"} <= set(made_durable[:manifest])
 
 
 @pytest.mark.parametrize("zero_stage", [1, 2])
@@ -187,7 +219,7 @@ def test_a_line_of_the_curve_is_the_mean_of_its_steps(exchange):
 def test_the_gradient_norm_is_that_before_clipping(exchange):
     trained(replace(PLAN, num_steps=1, log_every=1), exchange)
     model, objective = Successor(), Counting()
-    objective.loss(model, objective.batch(range(8))).backward()
+    objective.loss(model, objective.batch(objective.places(range(8)))).backward()
     norm = math.sqrt(sum(float((parameter.grad**2).sum()) for parameter in model.parameters()))
     assert read_curve(exchange.curve)[0]["gradient_norm"] == pytest.approx(norm, rel=1e-5)
 
@@ -207,6 +239,13 @@ def test_a_stopped_run_continues_to_the_same_bits(exchange, optimizer, zero_stag
     assert all(torch.equal(one, other) for one, other in zip(whole, resumed, strict=True))
 
 
+def test_a_process_that_joins_later_draws_from_its_own_seed(exchange):
+    trained(replace(PLAN, num_steps=1), exchange)
+    (exchange.checkpoints / "step-00000001" / "random-0.pt").unlink()
+    trained(PLAN, exchange, resume="step-00000001")
+    assert torch.initial_seed() == late_seed(PLAN.seed, 0, 1)
+
+
 def test_a_run_whose_supervisor_died_saves_and_leaves(exchange):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -217,10 +256,10 @@ def test_a_run_whose_supervisor_died_saves_and_leaves(exchange):
 
 def test_a_terminated_process_finishes_its_step_and_saves(exchange):
     class Terminating(Counting):
-        def batch(self, numbers: range) -> torch.Tensor:
+        def places(self, numbers: range) -> list[int]:
             if numbers.start == 5 * PLAN.global_batch:
                 os.kill(os.getpid(), signal.SIGTERM)
-            return super().batch(numbers)
+            return super().places(numbers)
 
     _, ending = trained(PLAN, exchange, Terminating())
     assert not ending.finished

@@ -1,21 +1,12 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from tasks.training.deepspeed_config import deepspeed_config
 from tasks.training.plan import Plan, batch_problems, zero_problems
-
-
-def plan(**changes) -> Plan:
-    values = {
-        "num_steps": 10, "global_batch": 24, "tokens_per_sample": 16, "micro_batch": 2, "num_processes": 3,
-        "zero_stage": 0, "precision": "fp32", "optimizer": "muon", "matrix_lr": 0.03, "momentum": 0.95, "lr": 0.02,
-        "beta1": 0.9, "beta2": 0.95, "weight_decay": 0.0,
-        "schedule": "cosine", "warmup_share": 0.1, "clip": 1.0, "seed": 1, "expected_first_loss": None,
-        "first_loss_tolerance": 0.5, "max_skipped_steps": 3, "log_every": 1, "validation_every": 0,
-        "checkpoint_every": 0,
-    }  # fmt: skip
-    return Plan(**{**values, **changes})
+from tests.training.plans import plan
 
 
 def test_batch_is_micro_batch_times_accumulation_times_processes():
@@ -47,6 +38,13 @@ def test_a_batch_that_does_not_divide_is_a_problem(batch, micro, processes):
 @pytest.mark.parametrize(("stage", "optimizer", "bad"), [(0, "muon", 0), (1, "muon", 1), (2, "adamw", 0)])
 def test_muon_needs_whole_matrices(stage, optimizer, bad):
     assert len(zero_problems(zero_stage=stage, optimizer=optimizer)) == bad
+
+
+@pytest.mark.parametrize(("micro", "processes"), [(24, 1), (4, 1), (6, 2), (1, 8), (2, 3)])
+def test_a_step_reads_the_same_samples_however_it_is_divided(micro, processes):
+    one = plan(micro_batch=micro, num_processes=processes)
+    passes = [one.numbers(7, turn, rank) for turn in range(one.accumulation) for rank in range(processes)]
+    assert list(chain(*passes)) == list(range(7 * 24, 8 * 24))
 
 
 def test_a_plan_travels_as_json():
