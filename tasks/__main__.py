@@ -106,8 +106,9 @@ def add_store_arguments(verbs: Mapping[str, argparse.ArgumentParser]) -> None:
     copying.add_argument("uri", metavar="URI", help="the artifact")
     copying.add_argument("target", metavar="STORE", help="where to copy it to")
     collecting = verbs["gc"]
-    collecting.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
-    collecting.add_argument("--keep", action="append", default=[], metavar="URI", help="keep it, from now on")
+    either = collecting.add_mutually_exclusive_group()
+    either.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
+    either.add_argument("--keep", action="append", default=[], metavar="URI", help="keep it, from now on")
     collecting.add_argument(
         "--no-registry", action="store_true", help="do not ask MLflow: no model registry needs anything of this store"
     )

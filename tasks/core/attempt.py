@@ -11,9 +11,10 @@ ever touches a file that is there, so a thread that hangs in the store and wakes
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from upath import UPath
 
@@ -71,11 +72,14 @@ def sign_of(folder: UPath) -> UPath:
 
 
 def last_sign(store: Store, folder: UPath) -> float:
-    """When an attempt was last alive, in seconds of the store's clock; when it began, if it gave no sign at all."""
-    try:
-        return store.modified(sign_of(folder))
-    except FileNotFoundError:
-        return store.modified(folder)
+    """When an attempt was last alive, in seconds of the store's clock: when it began, if it gave no sign at all.
+
+    Infinity for one that is gone: it ended just now.
+    """
+    for path in (sign_of(folder), folder):
+        with suppress(FileNotFoundError):
+            return store.modified(path)
+    return math.inf
 
 
 def inputs_at_work(store: Store, artifact: UPath, since: float) -> list[str] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tasks.core import attempt
-from tasks.core.attempt import attempting, sign_of
+from tasks.core.attempt import attempting, last_sign, sign_of
 from tasks.core.runner import Spec, run
 from tasks.core.store import REPOSITORY
 
@@ -65,6 +65,13 @@ def test_a_published_artifact_keeps_no_sign_of_its_attempt(store):
     left = {path.name for path in Path(made.uri).iterdir()}
     assert not [name for name in left if name.endswith(attempt.ALIVE)]
     assert "records" in left
+
+
+def test_an_attempt_that_ended_just_now_was_not_silent(store):
+    with attempting(store, "make", "key", []) as folder:
+        pass
+    store.discard(folder)
+    assert last_sign(store, folder) > store.now()
 
 
 def test_an_attempt_that_fails_leaves_neither_folder_nor_sign(store):
