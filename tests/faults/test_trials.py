@@ -14,15 +14,16 @@ import os
 import random
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
 from tasks.core import mlflow_runs, tracking_process
-from tests.faults.world import GRACE_S, Reader, World, copy_database
+from tests.faults.world import GRACE_S, ROOT, Reader, World, copy_database
 
-NUM_TRIALS = int(os.environ.get("HEADRACE_FAULT_TRIALS", "14"))
+NUM_TRIALS = int(os.environ.get("HEADRACE_FAULT_TRIALS", "10"))
 LONGEST_S = 9.0
 """Faults come up to here after the start; an undisturbed attempt takes 4 to 8 s on an idle machine."""
 Fault = Callable[[World, random.Random], None]
@@ -94,6 +95,15 @@ def tracker_away(world: World, _draw: random.Random) -> None:
     world.tracking_uri = there
 
 
+def collect_meanwhile(world: World, _draw: random.Random) -> None:
+    """Garbage collection over and over while the stage runs: it takes nothing that is being made."""
+    attempt = world.attempt()
+    while not attempt.ended():
+        command = [sys.executable, "-m", "tasks", "gc", "--no-registry"]
+        subprocess.run(command, cwd=ROOT, env=world.environment(), check=True, stdout=subprocess.DEVNULL)
+    assert attempt.wait() == 0
+
+
 FAULTS: dict[str, Fault] = {
     "kill the stage": kill("-m tasks run"),
     "kill the reaper": kill("reaper.py"),
@@ -104,6 +114,7 @@ FAULTS: dict[str, Fault] = {
     "two attempts at once": two_at_once,
     "fill the disk": full_disk,
     "MLflow is away": tracker_away,
+    "collect garbage": collect_meanwhile,
 }
 STAGES = ("ingest", "redact")
 
