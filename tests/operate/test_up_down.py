@@ -83,18 +83,21 @@ class Checkout:
         return [line[1] for line in lines if line[3] == LISTEN and line[9] in sockets]
 
 
+def fields_of(entry: Path) -> list[str]:
+    """What /proc/<pid>/stat says after the name: state, parent, group, session, …"""
+    return (entry / "stat").read_text().rpartition(")")[2].split()
+
+
 def works_in(entry: Path, folder: Path) -> bool:
     try:
-        return (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX" and (
-            (entry / "cwd").readlink().is_relative_to(folder)
-        )
+        return fields_of(entry)[0] not in "ZX" and (entry / "cwd").readlink().is_relative_to(folder)
     except OSError:
         return False
 
 
 def session_of(entry: Path) -> int | None:
     try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[3])
+        return int(fields_of(entry)[3])
     except OSError:
         return None
 
@@ -224,15 +227,33 @@ def test_everything_listens_on_loopback_only(checkout, up):
 
 def test_airflows_api_is_closed_but_for_health_version_and_login(airflow, up):
     paths = airflow.get("/openapi.json").raise_for_status().json()["paths"]
-    routes = [(method.upper(), re.sub(r"\{[^}]*\}", "1", path)) for path, methods in paths.items() for method in methods]
+    routes = {(method.upper(), filled(path)) for path, methods in paths.items() for method in methods}
     assert len(routes) > 100
     assert {route for route in routes if answer(airflow, *route) not in REFUSED} == PUBLIC_IN_AIRFLOW
+
+
+def test_what_airflows_pages_are_filled_from_is_closed(checkout, airflow):
+    """It is not in the public description; the pages themselves are empty frames."""
+    code = """
+from airflow.api_fastapi.core_api.routes.ui import ui_router
+for route in ui_router.routes:
+    print("route", *route.methods, route.path)
+"""
+    _, said = checkout.run("bin/with-env", "python", "-c", code)
+    routes = re.findall(r"^route ([A-Z]+) (/ui/\S+)$", said, re.MULTILINE)
+    assert len(routes) > 20
+    assert [route for route in routes if answer(airflow, route[0], filled(route[1])) not in REFUSED] == []
 
 
 def test_every_route_of_mlflow_wants_the_password(mlflow, up):
     routes = mlflow_routes()
     assert len(routes) > 200
     assert {path for method, path in routes if answer(mlflow, method, path) != 401} == {"/health"}
+
+
+def filled(path: str) -> str:
+    """A route's path with a 1 for each of its parameters."""
+    return re.sub(r"\{[^}]*\}|<[^>]*>", "1", path)
 
 
 def answer(client: httpx.Client, method: str, path: str) -> int:
@@ -246,7 +267,7 @@ def mlflow_routes() -> set[tuple[str, str]]:
 
     fast = {(method, route.path) for route in app.routes for method in getattr(route, "methods", None) or ()}
     slow = {(method, rule.rule) for rule in flask.url_map.iter_rules() for method in rule.methods or ()}
-    return {(method, re.sub(r"\{[^}]*\}|<[^>]*>", "1", path)) for method, path in fast | slow}
+    return {(method, filled(path)) for method, path in fast | slow}
 
 
 def test_a_wrong_password_opens_nothing(checkout, airflow, mlflow):
@@ -266,7 +287,8 @@ def test_mlflows_own_client_logs_in(checkout, mlflow):
     code = "import mlflow; print([one.name for one in mlflow.MlflowClient().search_experiments()])"
     user, password = checkout.mlflow_login
     login = {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
-    told = checkout.run(".venv/bin/python", "-c", code, MLFLOW_TRACKING_URI=str(mlflow.base_url), **login)
+    uri = str(mlflow.base_url)
+    told = checkout.run("bin/with-env", "python", "-c", code, MLFLOW_TRACKING_URI=uri, **login)
     assert told == (0, "['Default']\n")
 
 
