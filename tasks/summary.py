@@ -209,8 +209,7 @@ def show_service(console: Console, made: Mapping[str, Artifact]) -> None:
     console.print(f"The bento {package['tag']} is registered in MLflow as models:/{name}@challenger.", highlight=False)
     title(console, "Look further")
     for line in (
-        "bin/with-env airflow standalone      http://127.0.0.1:8080, user admin, password in var/secrets",
-        "mlflow/serve                         http://127.0.0.1:5000",
+        "make up                              Airflow and MLflow in the background; says where, and how to log in",
         "bin/with-env python -m tasks plan dags/lifecycle.yaml --set dedup.threshold=0.7",
     ):
         console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)

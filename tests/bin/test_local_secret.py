@@ -1,6 +1,7 @@
 """The local secrets: made once, the same for everybody, read by nobody else."""
 
 import base64
+import json
 import os
 import stat
 import subprocess
@@ -17,7 +18,9 @@ def secret(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT, name], env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(("name", "num_bytes"), [("fernet-key", 32), ("jwt-secret", 64), ("api-secret-key", 64)])
+@pytest.mark.parametrize(
+    ("name", "num_bytes"), [("fernet-key", 32), ("jwt-secret", 64), ("api-secret-key", 64), ("mlflow-password", 18)]
+)
 def test_a_secret_is_random_bytes_in_url_safe_base64(tmp_path, name, num_bytes):
     text = secret(name, tmp_path / "secrets").stdout
     assert len(base64.urlsafe_b64decode(text)) == num_bytes
@@ -49,6 +52,22 @@ def test_only_the_owner_reads_them_and_airflows_passwords(tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert modes == {"jwt-secret": 0o600, "airflow-passwords.json": 0o600}
+
+
+def test_airflow_finds_its_admins_password_and_makes_none(tmp_path):
+    """It would print the one it makes into its log."""
+    secret("jwt-secret", tmp_path)
+    text = (tmp_path / "airflow-passwords.json").read_text()
+    assert text == secret("airflow-passwords.json", tmp_path).stdout
+    passwords = json.loads(text)
+    assert set(passwords) == {"admin"}
+    assert len(passwords["admin"]) == 24
+
+
+def test_an_empty_file_is_no_secret(tmp_path):
+    (tmp_path / "airflow-passwords.json").touch()
+    secret("jwt-secret", tmp_path)
+    assert json.loads((tmp_path / "airflow-passwords.json").read_text())
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(tmp_path):
