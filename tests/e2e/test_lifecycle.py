@@ -9,12 +9,18 @@ import sqlite3
 
 import pytest
 
+from tasks.core.pipeline import load
+from tasks.core.plan import plan
+from tasks.core.store import open_store
+
 DATA = ["ingest", "clean", "redact", "dedup", "tokenizer", "shards"]
 STAGES = [*DATA, "train", "evaluate", "compress", "package", "smoke"]
 SETTINGS = ["train.train_tokens=163840", "evaluate.num_pairs=40", "evaluate.sample_tokens=24"]
 SET = [word for setting in SETTINGS for word in ("--set", setting)]
 OVERHEAD_CPU_S = 75
 """A run in which all but smoke is cached: Airflow's start, a dozen tasks, three imports of MLflow, one service."""
+FASTER_OR_SLOWER = (0.35, 2.5)
+"""Within a factor of two on a machine like the one that was measured; others, and busy ones, may be slower."""
 
 BANDS = {
     ("ingest", "num_documents"): (11_959, 11_959),
@@ -71,6 +77,16 @@ def test_a_second_run_takes_everything_but_smoke_from_the_store(checkout, second
 
 def test_the_overhead_of_a_run_stays_in_its_band(second_run):
     assert second_run.cpu_s < OVERHEAD_CPU_S
+
+
+def test_the_plan_of_an_empty_store_foretells_memory_and_time(checkout, first_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(checkout.root)
+    steps = plan(load(checkout.root / "dags/lifecycle.yaml", SETTINGS), open_store(str(tmp_path / "empty")))
+    measured = {step.stage: checkout.records(step.stage)[0]["measured"] for step in steps}
+    for step in steps:
+        assert 0.5 < step.cost.peak_memory_bytes / measured[step.stage]["peak_memory_bytes"] < 2, step
+    foretold_s, took_s = (sum(one) for one in zip(*((s.cost.seconds, measured[s.stage]["seconds"]) for s in steps)))
+    assert FASTER_OR_SLOWER[0] < foretold_s / took_s < FASTER_OR_SLOWER[1]
 
 
 def test_plan_foretells_a_changed_knob_and_the_run_does_just_that(checkout, second_run):
