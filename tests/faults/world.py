@@ -45,6 +45,8 @@ class World:
     inputs: Mapping[str, str]
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     tracking_uri: str = ""
+    parent: str = ""
+    """The pipeline run in MLflow, which pin opens and close ends."""
 
     def __post_init__(self) -> None:
         self.tracking_uri = self.tracking_uri or f"sqlite:///{self.folder}/mlflow.db"
@@ -52,6 +54,11 @@ class World:
     @property
     def store(self) -> Store:
         return open_store(str(self.folder / "store"))
+
+    @property
+    def outcome(self) -> Path:
+        """Where the last attempt that succeeded left its outcome."""
+        return self.folder / "outcome.json"
 
     def environment(self) -> dict[str, str]:
         return {
@@ -71,7 +78,8 @@ class World:
             "stage": self.stage,
             "config": self.config,
             "inputs": self.inputs,
-            "run": {"pipeline": "faults", "run_id": self.token},
+            "run": {"pipeline": "faults", "run_id": self.token, "mlflow_run_id": self.parent},
+            "outcome": str(self.outcome),
         }
         log = (self.folder / "attempts.log").open("ab")
         process = subprocess.Popen(
@@ -121,14 +129,15 @@ class World:
     def artifacts(self) -> list[Artifact]:
         return [found for path in self.store.artifacts(self.stage) if (found := newest(self.store, path))]
 
-    def stage_runs(self) -> list[tuple[str, str]]:
-        """Id and status of the runs of this stage in the tracking database."""
+    def stage_runs(self) -> list[str]:
+        """Status of every run of this stage in the tracking database."""
         with sqlite3.connect(self.folder / "mlflow.db") as database:
-            return database.execute(
-                "SELECT r.run_uuid, r.status FROM runs r JOIN tags s USING (run_uuid) JOIN tags t USING (run_uuid) "
+            rows = database.execute(
+                "SELECT r.status FROM runs r JOIN tags s USING (run_uuid) JOIN tags t USING (run_uuid) "
                 "WHERE (s.key, s.value) = ('headrace.stage', ?) AND (t.key, t.value) = ('headrace.run', ?)",
                 [self.stage, self.token],
-            ).fetchall()
+            )
+            return [status for (status,) in rows]
 
 
 @dataclass
