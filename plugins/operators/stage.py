@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plugins.links.artifact import ArtifactLink
 from plugins.operators.command import TasksOperator
 from plugins.operators.pins import current_pin
 from tasks.core.errors import DataError
@@ -24,6 +25,7 @@ class StageOperator(TasksOperator):
         clean = step(stage="clean", inputs={"documents": raw.output})
     """
 
+    operator_extra_links = (*TasksOperator.operator_extra_links, ArtifactLink())
     template_fields: Sequence[str] = ("inputs",)
     ui_color = "#e8f1f5"
 
@@ -33,11 +35,13 @@ class StageOperator(TasksOperator):
         self.stage = stage
         self.inputs = inputs or {}
         self.pin_task_id = current_pin()
+        self.artifact_uri = ""
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage. The answer goes to XCom."""
         spec = self.spec(context)
         outcome = self.run_command(["run", self.stage], spec, context)
+        self.artifact_uri = outcome["uri"]
         if outcome["cached"]:
             self.log.info("to make it again: trigger with force = [%r], or clear this task after a change", self.stage)
         return {name: outcome[name] for name in HANDED_ON}
