@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ MAX_EACH = 4
 MAX_SHARDS = 8
 BATCH_ROWS = 256
 MAX_CHARS = 300
+LINE_END = re.compile(r"\s*\n\s*")
 CURVE = f"{REPORT}/training.jsonl"
 INGEST = f"{REPORT}/ingest.json"
 
@@ -66,6 +68,11 @@ def samples_of(artifact: Artifact) -> list[Sample]:
     return sorted(found[:MAX_SAMPLES], key=lambda one: one.reason)
 
 
+def one_line(text: str) -> str:
+    """The beginning of a text with its lines put behind each other."""
+    return LINE_END.sub(" ↵ ", text[:MAX_CHARS].strip())
+
+
 def malformed_rows(artifact: Artifact) -> Iterator[Sample]:
     """Rows of the sources that could not be read, as ingest reported them."""
     file = file_named(artifact, INGEST)
@@ -74,7 +81,7 @@ def malformed_rows(artifact: Artifact) -> Iterator[Sample]:
     report = json.loads((artifact.path / INGEST).read_text("utf-8"))
     for source, tally in report.items():
         for row in tally["malformed_shown"]:
-            yield Sample(row["reason"], f"{source} {row['file']}:{row['row']}", row["excerpt"][:MAX_CHARS])
+            yield Sample(row["reason"], f"{source} {row['file']}:{row['row']}", one_line(row["excerpt"]))
 
 
 def dropped_rows(artifact: Artifact) -> Iterator[Sample]:
@@ -89,4 +96,4 @@ def dropped_rows(artifact: Artifact) -> Iterator[Sample]:
             batches = pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=["drop_reason", "source", "excerpt"])
             for batch in islice(batches, 1):
                 for row in batch.to_pylist():
-                    yield Sample(row["drop_reason"], row["source"], row["excerpt"][:MAX_CHARS])
+                    yield Sample(row["drop_reason"], row["source"], one_line(row["excerpt"]))

@@ -11,7 +11,6 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from plugins.views.plots import plain_number
 from tasks.core.artifact import Artifact, Record
 from tasks.core.plan import leaves
 
@@ -58,9 +57,15 @@ def runtime(record: Record) -> dict[str, Any]:
 
 
 def headline(result: Mapping[str, Any]) -> str:
-    """The first few plain numbers of a result, in one line."""
-    plain = [(name, value) for name, value in result.items() if isinstance(value, int | float)]
-    return " · ".join(f"{shown(value)} {name.removeprefix('num_').replace('_', ' ')}" for name, value in plain[:4])
+    """The first few numbers of a result in one line; those of its parts where it has no other."""
+    numbers = [(name, value) for name, value in leaves(result) if isinstance(value, int | float)]
+    plain = [(name, value) for name, value in numbers if name in result] or numbers
+    return " · ".join(f"{shown(value)} {spoken(name)}" for name, value in plain[:3])
+
+
+def spoken(name: str) -> str:
+    """``num_tokens.train`` as one would say it."""
+    return name.removeprefix("num_").replace("_", " ").replace(".", " ")
 
 
 def shown(value: Any) -> str:
@@ -68,7 +73,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return str(value) if isinstance(value, int) and abs(value) < 10_000 else plain_number(value)
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
     if value is None or value in ("", [], {}):
         return "none"
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
