@@ -21,12 +21,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tasks.core.store import local, open_store
 from tests.dags.conftest import Checkout, prepared  # noqa: F401 (a fixture)
 
-ROOT = Path(__file__).parents[2]
 READY_S = 300
 PICTURES = "HEADRACE_PICTURES"
-"""Names a folder that pictures of the pages are written to, with the artifacts of this checkout's own store in them."""
+"""Names a folder that pictures of the pages are written to, with what is in ``HEADRACE_STORE`` on them."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ def server(prepared: Checkout, chromium: Any) -> Iterator[Server]:  # noqa: F811
 
 
 def link_store(checkout: Checkout) -> None:
-    """For pictures, let the server see what this checkout's own stages made."""
+    """For pictures, let the server see what real stages made."""
     if PICTURES in os.environ:
         (checkout.root / "var/store").mkdir(parents=True)
-        for stage in (ROOT / "var/store").iterdir():
+        for stage in local(open_store().root).iterdir():
             (checkout.root / "var/store" / stage.name).symlink_to(stage)
 
 
@@ -154,7 +154,7 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
 def page(chromium: Any, server: Server) -> Iterator[Any]:
     """A window of somebody who is not logged in."""
     context = chromium.new_context(base_url=server.url, viewport={"width": 1280, "height": 900}, locale="en-US")
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(60_000)
     yield context.new_page()
     context.close()
 

@@ -46,7 +46,7 @@ def trigger(page: Any, times: int) -> Any:
 
 def states(page: Any, run: str) -> dict[str, str]:
     """State of every task of a run, as the UI's own requests get it."""
-    answer = page.request.get(f"/api/v2/dags/song/dagRuns/{run}/taskInstances").json()
+    answer = page.request.get(f"/api/v2/dags/song/dagRuns/{run}/taskInstances", timeout=RUN_S * 1000).json()
     return {one["task_id"]: one["state"] for one in answer["task_instances"]}
 
 
@@ -54,6 +54,7 @@ def states(page: Any, run: str) -> dict[str, str]:
 def ran(chromium: Any, server: Server) -> str:
     """The id of a run that was triggered in the form and came to its end."""
     context = chromium.new_context(base_url=server.url, locale="en-US")
+    context.set_default_timeout(60_000)
     page = context.new_page()
     page.goto("/")
     log_in(page, server)
