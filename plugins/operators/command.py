@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from plugins.links.mlflow_run import MlflowRunLink
@@ -36,7 +36,7 @@ class TasksOperator(BaseOperator):
     ``pipeline`` is the DAG file, ``__file__``: the knobs are in the YAML of the same stem beside it.
     """
 
-    operator_extra_links = (MlflowRunLink(),)
+    operator_extra_links: tuple[BaseOperatorLink, ...] = (MlflowRunLink(),)
 
     def __init__(
         self, *, pipeline: str, retries: int = RETRIES, retry_delay: timedelta = RETRY_DELAY, **kwargs: Any

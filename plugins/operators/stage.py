@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plugins.links.artifact import ArtifactLink
 from plugins.operators.command import TasksOperator
 from plugins.operators.pins import current_pin
 from tasks.core.drift import OnDrift
@@ -27,6 +28,7 @@ class StageOperator(TasksOperator):
     ``on_drift`` says what to do with an artifact that was made before our source changed.
     """
 
+    operator_extra_links = (*TasksOperator.operator_extra_links, ArtifactLink())
     template_fields: Sequence[str] = ("inputs",)
     ui_color = "#e8f1f5"
 
@@ -39,11 +41,13 @@ class StageOperator(TasksOperator):
         self.inputs = inputs or {}
         self.on_drift = on_drift
         self.pin_task_id = current_pin()
+        self.artifact_uri = ""
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the stage. The answer goes to XCom."""
         spec = self.spec(context)
         outcome = self.run_command(["run", self.stage], spec, context)
+        self.artifact_uri = outcome["uri"]
         if outcome["cached"]:
             self.log.info("to make it again: trigger with force = [%r], or clear this task after a change", self.stage)
         return {name: outcome[name] for name in HANDED_ON}

@@ -14,7 +14,8 @@ def ran(stubbed):
     asked = stubbed.root / "requests.jsonl"
     requests = [json.loads(line) for line in asked.read_text().splitlines()]
     asked.unlink()
-    return requests, stubbed.xcoms("return_value"), stubbed.xcoms("mlflow_link"), run.stdout
+    links = stubbed.xcoms("artifact_link")
+    return requests, stubbed.xcoms("return_value"), stubbed.xcoms("mlflow_link"), run.stdout, links
 
 
 def request(ran, verb, stage=None):
@@ -69,6 +70,11 @@ def test_a_cached_task_says_why_and_how_to_override(ran):
 def test_every_task_links_to_its_mlflow_run(ran):
     parent = "http://m/parent"
     assert ran[2] == {"pin": parent, "hum": "http://m/hum", "echo": "http://m/echo", "close": parent}
+
+
+def test_a_task_that_hands_on_an_artifact_links_to_its_page(ran):
+    page = "/plugin/artifacts/headrace/store"
+    assert ran[4] == {"hum": f"{page}/hum", "echo": f"{page}/echo"}
 
 
 def test_close_hears_that_all_went_well_and_what_was_cached(ran):

@@ -4,8 +4,10 @@ from pathlib import Path
 
 from airflow._shared.module_loading import find_path_from_directory
 
+from plugins.links.artifact import ArtifactLink
 from plugins.links.mlflow_run import MlflowRunLink
 from plugins.operators.command import TasksOperator
+from plugins.operators.stage import StageOperator
 from plugins.plugin import HeadracePlugin
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -17,5 +19,6 @@ def test_airflow_executes_only_the_one_file_that_is_meant_for_it():
 
 
 def test_the_plugin_registers_the_links_our_operators_have():
-    assert {type(link) for link in HeadracePlugin.operator_extra_links} == {MlflowRunLink}
+    assert {type(link) for link in HeadracePlugin.operator_extra_links} == {MlflowRunLink, ArtifactLink}
     assert {type(link) for link in TasksOperator.operator_extra_links} == {MlflowRunLink}
+    assert {type(link) for link in StageOperator.operator_extra_links} == {MlflowRunLink, ArtifactLink}
