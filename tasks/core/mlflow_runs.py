@@ -26,6 +26,9 @@ MAX_PARAM_CHARS = 500
 """The smallest limit among MLflow's stores; longer values are cut here and whole in the ``config.json`` artifact."""
 MAX_BATCH = 500
 PARENT, STAGE, RUN, CACHED = "mlflow.parentRunId", "headrace.stage", "headrace.run", "headrace.cached"
+ATTEMPT = "headrace.attempt_ms"
+"""When the newest attempt of a stage began: what an older one left behind is written later, but says no more how the
+stage ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,20 +91,38 @@ def experiment_of(mlflow: MlflowClient, name: str) -> str:
     return str(found.experiment_id)
 
 
-def open_run(mlflow: MlflowClient, run: RunContext, stage: str, tags: Mapping[str, str]) -> Run:
+def open_run(
+    mlflow: MlflowClient, run: RunContext, stage: str, tags: Mapping[str, str], at_ms: int | None = None
+) -> Run:
     """The run of a pipeline run (``stage`` empty) or of one of its stages; found again by a retry.
 
-    A stage whose pipeline run could not be opened in time finds or opens it now.
+    A stage whose pipeline run could not be opened in time finds or opens it now. ``at_ms`` is when the
+    attempt began; what is no attempt of a stage counts as beginning now.
     """
     experiment = experiment_of(mlflow, run.pipeline)
     wanted = f"tags.`{RUN}` = '{quoted(run.run_id)}' and tags.`{STAGE}` = '{quoted(stage)}'"
     found = mlflow.search_runs([experiment], wanted, max_results=1)
+    began_ms = at_ms or now_ms()
     if found:
-        mlflow.update_run(found[0].info.run_id, status="RUNNING")
-        return mlflow.get_run(found[0].info.run_id)
+        run_id = found[0].info.run_id
+        if is_newest(found[0], began_ms):
+            mlflow.update_run(run_id, status="RUNNING")
+            mlflow.set_tag(run_id, ATTEMPT, str(began_ms))
+        return mlflow.get_run(run_id)
     parent = {PARENT: run.mlflow_run_id or open_run(mlflow, run, "", {}).info.run_id} if stage else {}
-    own = {RUN: run.run_id, STAGE: stage, "mlflow.source.name": f"dags/{run.pipeline}.py", **parent, **tags}
-    return mlflow.create_run(experiment, tags=own, run_name=stage or run.run_id)
+    own = {RUN: run.run_id, STAGE: stage, ATTEMPT: str(began_ms), "mlflow.source.name": f"dags/{run.pipeline}.py"}
+    return mlflow.create_run(experiment, tags={**own, **parent, **tags}, run_name=stage or run.run_id)
+
+
+def is_newest(run: Run, at_ms: int) -> bool:
+    """Whether nobody who began later has taken the run."""
+    return int(run.data.tags.get(ATTEMPT, "0")) <= at_ms
+
+
+def end_run(mlflow: MlflowClient, run_id: str, status: str, at_ms: int) -> None:
+    """Say how an attempt ended, unless a later one has taken the run."""
+    if is_newest(mlflow.get_run(run_id), at_ms):
+        mlflow.set_terminated(run_id, status)
 
 
 def quoted(text: str) -> str:
@@ -194,7 +215,7 @@ def numbers_in(values: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 def params_in(values: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Every knob as a short text, nested ones with dotted names; lists as JSON."""
-    if isinstance(values, Mapping) and values:
+    if isinstance(values, Mapping) and (values or not name):
         for key, inner in values.items():
             yield from params_in(inner, f"{name}.{key}" if name else str(key))
     else:

@@ -41,7 +41,8 @@ class Tracker:
     """A sink that hands everything to the tracking process. Trouble there is told once and stops nothing."""
 
     def __init__(self, run: RunContext, stage: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        self._start = {"kind": "start", "run": asdict(run), "stage": stage, "params": params, "tags": tags}
+        told = {"run": asdict(run), "stage": stage, "params": params, "tags": tags}
+        self._start = {"kind": "start", "at_ms": now_ms(), **told}
         self._process: subprocess.Popen[str] | None = None
         self._spool: Spool | None = None
         self._enabled = bool(run.pipeline)

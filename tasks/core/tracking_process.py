@@ -20,6 +20,7 @@ from tasks.core.mlflow_runs import (
     MAX_BATCH,
     RunContext,
     client,
+    end_run,
     log_params,
     log_result,
     metric_of,
@@ -63,12 +64,12 @@ def write_run(
 ) -> bool:
     """Write one run of a stage from its first message to its last; returns whether nothing was lost on the way."""
     mlflow = client()
-    run = open_run(mlflow, RunContext(**start["run"]), start["stage"], start["tags"])
+    run = open_run(mlflow, RunContext(**start["run"]), start["stage"], start["tags"], start["at_ms"])
     opened(run)
     writer = Writer(mlflow, run.info.run_id)
     writer.write(log_params, mlflow, run.info.run_id, start["params"])
     write_events(writer, messages)
-    writer.write(mlflow.set_terminated, run.info.run_id, writer.status)
+    writer.write(end_run, mlflow, run.info.run_id, writer.status, start["at_ms"])
     writer.write(settle_parent, mlflow, RunContext(**start["run"]))
     return not writer.lost
 

@@ -66,6 +66,8 @@ def test_a_parameter_of_ten_thousand_characters_is_cut_and_stops_nothing(store):
 
 def test_nested_knobs_have_dotted_names():
     assert dict(params_in({"split": {"test": 0.1}, "many": [1, 2]})) == {"split.test": "0.1", "many": "[1, 2]"}
+    assert dict(params_in({"split": {}})) == {"split": "{}"}
+    assert dict(params_in({})) == {}
 
 
 def test_a_failed_stage_has_a_failed_run(store):
@@ -174,4 +176,26 @@ def test_a_spool_that_is_being_written_is_not_replayed(tmp_path):
     with Tracker(CONTEXT, "make", {}, {}):
         assert len(spooled(tmp_path)) == 1
         assert tracking_process.replay() == 0
+    assert [one.info.status for one in stage_runs()] == ["FINISHED"]
+
+
+def test_what_an_older_attempt_left_behind_does_not_undo_how_the_stage_ended(store, outage):
+    with Tracker(CONTEXT, "make", {}, {}) as killed:
+        killed.metric("loss", 2.5, 7)
+        killed._send({"kind": "end", "status": "KILLED"})
+    outage()
+    run(Spec(stage="make", run=CONTEXT), store)
+    assert tracking_process.replay() == 1
+    (made,) = stage_runs()
+    assert (made.info.status, made.data.metrics["loss"]) == ("FINISHED", 2.5)
+
+
+def test_a_stage_that_was_killed_after_it_had_published_stays_finished_when_its_words_come_late(outage):
+    with Tracker(CONTEXT, "make", {}, {}) as killed:
+        killed._send({"kind": "end", "status": "KILLED"})
+    outage()
+    parent = mlflow_runs.open_parent("toy", "run 1")["mlflow_run_id"]
+    found = {"stage": "make", "mlflow_run_id": "", "result": {"num_documents": 3}}
+    mlflow_runs.close(RunContext(pipeline="toy", run_id="run 1", mlflow_run_id=parent), "FINISHED", [found])
+    assert tracking_process.replay() == 1
     assert [one.info.status for one in stage_runs()] == ["FINISHED"]
