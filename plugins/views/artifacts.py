@@ -23,7 +23,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from plugins.links.artifact import URL_PREFIX
-from plugins.views import catalogue, excerpts, figures
+from plugins.views import catalogue, excerpts, figures, lineage
 from plugins.views.page import render
 from tasks.core.artifact import altered
 from tasks.core.errors import HeadraceError
@@ -80,9 +80,9 @@ def one_artifact(request: Request, stage: str, key: str) -> HTMLResponse:
         artifact=artifact,
         record=artifact.record,
         lost=altered(artifact) if len(artifact.record.files) <= MAX_CHECKED else [],
-        predecessor=catalogue.predecessor_of(artifact, everything[stage]),
-        sources=catalogue.sources_of(store, artifact.record),
-        users=catalogue.users_of(everything, artifact),
+        predecessor=lineage.predecessor_of(artifact, everything[stage]),
+        sources=lineage.sources_of(store, artifact.record),
+        users=lineage.users_of(everything, artifact),
         figures=figures.figures_of(artifact),
         samples=excerpts.samples_of(artifact),
     )

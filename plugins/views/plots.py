@@ -43,6 +43,7 @@ class Curve(Plot):
     """Lines, and marks where a value is known at few places only."""
 
     left: int = 0
+    right: int = 0
     bottom: int = 0
     x_label: str = ""
     y_label: str = ""
@@ -127,7 +128,7 @@ def curve(
     y_label: str,
 ) -> Curve:
     """Lines and marks over one axis. Both axes end at their data, the lower one of x at zero."""
-    height, left, right, top, bottom = 300, 52, 16, 28, 40
+    height, left, right, top, bottom = 300, 52, 24, 28, 40
     drawn = {name: thinned(points, MAX_POINTS) for name, points in lines.items()}
     points = [point for one in (*drawn.values(), *marks.values()) for point in one]
     ys = [y for _, y in points]
@@ -142,6 +143,7 @@ def curve(
         header=[x_label, *lines, *marks],
         rows=rows_of({**lines, **marks}),
         left=left,
+        right=WIDE - right,
         bottom=height - bottom,
         x_label=x_label,
         y_label=y_label,

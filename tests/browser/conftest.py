@@ -42,8 +42,9 @@ class Server:
         return str(passwords["admin"])
 
     def keys(self, stage: str) -> list[str]:
-        """Keys of what a stage made."""
-        return sorted(path.parents[1].name for path in self.checkout.root.glob(f"var/store/{stage}/*/records/1.json"))
+        """Keys of what a stage made, the newest last."""
+        records = self.checkout.root.glob(f"var/store/{stage}/*/records/1.json")
+        return [path.parents[1].name for path in sorted(records, key=lambda path: path.stat().st_mtime)]
 
 
 def needed(found: Any, what: str) -> None:

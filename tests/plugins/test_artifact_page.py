@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from plugins.links.artifact import URL_PREFIX, ArtifactLink, address_of
 from plugins.plugin import HeadracePlugin
-from plugins.views import artifacts, excerpts
+from plugins.views import artifacts, excerpts, lineage
 from tasks.core.artifact import Identity, Record, content_digest, files_of, publish
 from tasks.core.store import open_store
 
@@ -238,6 +238,18 @@ def test_what_two_inputs_have_in_common_is_followed_once(pages, store):
     made_from = page_of(pages, tokens).partition('id="from"')[2].partition('id="used"')[0]
     assert made_from.count(clean.record.identity.key) == 2
     assert made_from.count(raw.record.identity.key) == 1
+    assert made_from.count("its page has its inputs") == 1
+
+
+def test_a_chain_that_never_ends_is_followed_only_so_far(store):
+    last = make(store, "index", files={"a": b"0"})
+    for day in range(1, 40):
+        last = make(store, "index", knobs={"day": day}, inputs={"yesterday": last}, files={"a": b"%d" % day})
+    found, depth = lineage.sources_of(store, last.record), 0
+    while found:
+        depth, folded, found = depth + 1, found[0].folded, found[0].inputs
+    assert depth == lineage.MAX_DEPTH + 1
+    assert folded
 
 
 def test_an_input_that_was_made_again_with_other_content_is_shown_as_it_was_read(pages, store):

@@ -48,7 +48,7 @@ def test_a_thinned_line_is_short_and_ends_where_the_line_ends(count):
 def test_a_falling_loss_falls_from_the_top_to_the_bottom_of_its_plot():
     plot = curve("Loss", "", {"training": [(0, 8.0), (50, 6.0), (100, 4.0)]}, {}, x_label="step", y_label="nats")
     (x0, y0), (x1, y1), (x2, y2) = (map(float, point.split(",")) for point in plot.lines[0].split())
-    assert (x0, x2) == (plot.left, WIDE - 16)
+    assert (x0, x2) == (plot.left, plot.right)
     assert x1 == pytest.approx((x0 + x2) / 2, abs=0.1)
     assert y1 == pytest.approx((y0 + y2) / 2, abs=0.1)
     assert 0 < y0 < y2 == plot.bottom
