@@ -54,9 +54,9 @@ def needed(found: Any, what: str) -> None:
         pytest.skip(f"needs {what}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium under Playwright."""
+    """Debian's Chromium under Playwright, which keeps an event loop in this thread: not longer than its tests need it."""
     program = shutil.which("chromium")
     needed(program, "Chromium (apt-get install chromium)")
     try:
@@ -69,7 +69,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(prepared: Checkout, chromium: Any) -> Iterator[Server]:  # noqa: F811
     """API server, scheduler and DAG processor in a session of their own, so that all of them can be stopped."""
     checkout = prepared.copy(prepared.root.parent / "served")
