@@ -56,7 +56,7 @@ def needed(found: Any, what: str) -> None:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium under Playwright, which keeps an event loop in this thread: not longer than its tests need it."""
+    """Debian's Chromium under Playwright, whose event loop no other test could work beside."""
     program = shutil.which("chromium")
     needed(program, "Chromium (apt-get install chromium)")
     try:
