@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from tasks.core.artifact import KEY_CHARS, Artifact, newest
+from tasks.core.artifact import KEY, Artifact, newest
 from tasks.core.store import Store
 
 STAGE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-KEY = re.compile(rf"[0-9a-f]{{{KEY_CHARS}}}")
 Catalogue = dict[str, list[Artifact]]
 """The artifacts of each stage, newest first; stages in the order in which data flows through them."""
 

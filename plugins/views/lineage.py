@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plugins.views.catalogue import KEY, STAGE, Catalogue, made_at, place_of
-from tasks.core.artifact import Artifact, Record
+from plugins.views.catalogue import STAGE, Catalogue, made_at, place_of
+from tasks.core.artifact import KEY, Artifact, Record
 from tasks.core.plan import differences
 from tasks.core.store import Store
 

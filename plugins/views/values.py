@@ -79,10 +79,6 @@ def when(iso: str) -> str:
     return f"{iso[:10]} {iso[11:16]} UTC"
 
 
-def total_size(artifact: Artifact) -> int:
-    return sum(file.size for file in artifact.record.files)
-
-
 def key_of(artifact: Artifact) -> str:
     return artifact.record.identity.key
 
@@ -92,4 +88,4 @@ def slug(text: str) -> str:
     return "-".join("".join(one if one.isalnum() else " " for one in text.lower()).split())
 
 
-FILTERS = (rows, simple, nested, runtime, headline, shown, cut, size, when, total_size, key_of, slug)
+FILTERS = (rows, simple, nested, runtime, headline, shown, cut, size, when, key_of, slug)

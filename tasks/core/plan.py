@@ -83,7 +83,7 @@ def foretell(
     if on_drift == "warn":
         return Step(name, "cached", f"made {found.record.made['at']}, before {', '.join(changed)} changed"), found
     fate = "will run" if on_drift == "rerun" else "refused"
-    return Step(name, fate, f"because of drift: {', '.join(changed)} changed"), None
+    return Step(name, fate, why(store, identity)), None
 
 
 def identity_now(name: str, config: Config, inputs: Mapping[str, Artifact]) -> Identity:
