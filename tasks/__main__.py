@@ -225,7 +225,7 @@ def do_list(options: argparse.Namespace) -> int:
     for name in stage_names():
         signature = signature_of(name)
         artifacts = [found for path in store.artifacts(name) if (found := newest(store, path))]
-        print(f"{name:<12} reads {', '.join(signature.inputs) or '-':<28} {len(artifacts)} artifacts in {store.root}")
+        print(f"{name:<12} reads {signature.inputs_told or '-':<28} {len(artifacts)} artifacts in {store.root}")
         for one in sorted(artifacts, key=lambda one: one.record.made["at"]):
             print(f"  {one.record.made['at']}  {one.uri}")
     return 0

@@ -113,11 +113,11 @@ def find_inputs(spec: Spec, store: Store) -> dict[str, Artifact]:
         ConfigError: when the names are not those of the signature.
         DataError: when one is missing or damaged.
     """
-    wanted = stage.signature_of(spec.stage).inputs
-    if set(wanted) != set(spec.inputs):
+    signature = stage.signature_of(spec.stage)
+    if not set(signature.inputs) - set(signature.optional) <= set(spec.inputs) <= set(signature.inputs):
         given = ", ".join(sorted(spec.inputs)) or "none"
-        raise ConfigError(f"stage {spec.stage} reads {', '.join(wanted) or 'no input'}; given: {given}")
-    return {name: find(store, spec.inputs[name]) for name in wanted}
+        raise ConfigError(f"stage {spec.stage} reads {signature.inputs_told or 'no input'}; given: {given}")
+    return {name: find(store, spec.inputs[name]) for name in signature.inputs if name in spec.inputs}
 
 
 def identity_for(spec: Spec, config: Config, inputs: Mapping[str, Artifact]) -> Identity:

@@ -7,7 +7,8 @@ A stage is a folder ``tasks/<stage>/`` with two modules, or three:
 ``stage.py``
     ``VERSION: int``, raised when the same configuration would now make something else, and ``run(config,
     <inputs>, *, out) -> Result``: the parameters between ``config`` and ``out`` are the stage's inputs, each the
-    path of an artifact; ``out`` is an empty folder; the result is a frozen dataclass of numbers and short texts.
+    path of an artifact, or None for one that a pipeline may leave out (``known: UPath | None = None``); ``out`` is an
+    empty folder; the result is a frozen dataclass of numbers and short texts.
     Optionally ``CACHED = False`` for a check that must run each time.
 ``fingerprint.py``
     Only for a stage that looks at the world outside the store: ``fingerprint(config) -> dict``, what it sees there.
@@ -37,10 +38,17 @@ class Signature:
     version: int
     inputs: tuple[str, ...]
     """Names of the artifacts it reads."""
+    optional: tuple[str, ...]
+    """Those of them that a pipeline may leave out; then they are no part of the identity either."""
     has_fingerprint: bool
     """Whether it looks at the world outside the store."""
     cached: bool
     """False for a check that must run each time."""
+
+    @property
+    def inputs_told(self) -> str:
+        """The inputs as a person reads them."""
+        return ", ".join(f"{name} (optional)" if name in self.optional else name for name in self.inputs)
 
 
 def stage_files() -> dict[str, Path]:
@@ -103,12 +111,16 @@ def signature_of(name: str) -> Signature:
     positional = [one.arg for one in run.args.args] if run else []
     if run is None or positional[:1] != ["config"] or [one.arg for one in run.args.kwonlyargs] != ["out"]:
         raise ConfigError(f"{path} must define run(config, <inputs>, *, out)")
+    defaults = [ast.unparse(one) for one in run.args.defaults]
+    if set(defaults) - {"None"}:
+        raise ConfigError(f"{path}: an input that may be left out has the default None (got {', '.join(defaults)})")
     if not isinstance(version, int):
         raise ConfigError(f"{path} must define VERSION = <whole number>")
     return Signature(
         name=name,
         version=version,
         inputs=tuple(positional[1:]),
+        optional=tuple(positional[len(positional) - len(defaults) :]),
         has_fingerprint=path.with_name("fingerprint.py").is_file(),
         cached=constants.get("CACHED", True) is not False,
     )

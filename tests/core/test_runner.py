@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from upath import UPath
 
 import tasks
+
 from tasks.core import runner
 from tasks.core.artifact import newest, publish
 from tasks.core.errors import ConfigError, DataError, ServiceError
@@ -111,6 +113,18 @@ def test_a_really_full_disk_publishes_nothing(tmp_path):
 def test_wrong_inputs_are_named(store):
     with pytest.raises(ConfigError, match="stage count reads documents; given: docs"):
         run(Spec(stage="count", inputs={"docs": "x"}), store)
+
+
+def test_an_input_may_be_left_out_where_the_stage_says_so_and_counts_where_it_is_given(store):
+    made = run(Spec(stage="make"), store)
+    count = run(Spec(stage="count", inputs={"documents": made.uri}), store)
+    without = run(Spec(stage="check", inputs={"count": count.uri}), store)
+    given = run(Spec(stage="check", inputs={"before": count.uri, "count": count.uri}), store)
+    assert without.uri != given.uri
+    assert list(newest(store, UPath(without.uri)).record.identity.inputs) == ["count"]
+    assert list(newest(store, UPath(given.uri)).record.identity.inputs) == ["count", "before"]
+    with pytest.raises(ConfigError, match=r"stage check reads count, before \(optional\); given: before"):
+        run(Spec(stage="check", inputs={"before": count.uri}), store)
 
 
 def test_a_missing_input_is_named(store):
