@@ -21,6 +21,7 @@ from pathlib import Path
 from chinese import builder, kicad, poems
 from english import python_docs, rust_book, rust_guides
 from interface import interface_pairs
+from nights import nightly
 from office_help import office_pairs, office_prose
 from packages import Files, Packages
 
@@ -36,6 +37,7 @@ SOURCES: dict[str, Callable[[Packages], Files]] = {
     "builder-zh": builder,
     "office-pairs": office_pairs,
     "interface-pairs": interface_pairs,
+    "nightly": nightly,
 }
 
 

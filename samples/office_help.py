@@ -52,6 +52,13 @@ def chinese_prose(packages: Packages) -> dict[str, str]:
     return {path: text for path, text in texts.items() if text}
 
 
+def english_prose(packages: Packages) -> dict[str, str]:
+    """The English text of the prose pages by path; their Chinese is in ``office-zh``."""
+    pages = office_pages(packages.files(ENGLISH), "en-US")
+    texts = {path: page_text(data, "#DisplayArea") for path, data in pages.items() if is_prose_page(path)}
+    return {path: text for path, text in texts.items() if text}
+
+
 def office_prose(packages: Packages) -> Files:
     """Pages of LibreOffice's Chinese help."""
     rows = [
@@ -90,6 +97,14 @@ def help_pairs(packages: Packages) -> Drawn[Row]:
     """Sentences and paragraphs in both languages, joined by page and element, drawn to 1.3 MB."""
     rows = {row["id"]: row for row in clean_pairs(aligned_elements(packages))}
     return draw(rows, 1_300_000, lambda row: len((row["en"] + row["zh"]).encode()))
+
+
+def unpaired_prose(packages: Packages) -> dict[str, str]:
+    """The Chinese text of pages that might give pairs, but of which not one was drawn."""
+    paired = {row["file"] for row in help_pairs(packages).taken.values()}
+    pages = office_pages(packages.files(CHINESE), "zh-CN")
+    texts = {path: chinese_text(data) for path, data in pages.items() if path not in paired and not is_prose_page(path)}
+    return {path: text for path, text in texts.items() if text}
 
 
 def office_pairs(packages: Packages) -> Files:
