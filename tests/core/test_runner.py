@@ -10,7 +10,6 @@ import pytest
 from upath import UPath
 
 import tasks
-
 from tasks.core import runner
 from tasks.core.artifact import newest, publish
 from tasks.core.errors import ConfigError, DataError, ServiceError
