@@ -58,6 +58,12 @@ def shards_of(artifact: UPath) -> list[UPath]:
     return found
 
 
+def schema_of(artifact: UPath) -> pa.Schema:
+    """The columns of an artifact's documents, which are those of its first shard."""
+    with shards_of(artifact)[0].open("rb") as file:
+        return pq.ParquetFile(file).schema_arrow
+
+
 def read_table(artifact: UPath, columns: list[str] | None = None) -> pa.Table:
     """All documents as one table, in shard order. For stages whose work fits in memory."""
     return pa.concat_tables([read_shard(path, columns) for path in shards_of(artifact)])

@@ -39,13 +39,22 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
     return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
 
 
-def spool_documents(documents: UPath, tokenizer: Tokenizer, split: Split, eos_id: int, file: Path) -> Spool:
-    """Encode all documents into ``file``, one batch in memory at a time."""
+def spool_documents(
+    documents: UPath,
+    tokenizer: Tokenizer,
+    split: Split,
+    eos_id: int,
+    file: Path,
+    chosen: npt.NDArray[np.bool_] | None = None,
+) -> Spool:
+    """Encode all documents into ``file``, one batch in memory at a time; with ``chosen`` only those it is true for,
+    in the order in which they are read.
+    """
     dtype = token_dtype(tokenizer.get_vocab_size())
     rows: list[dict[str, Any]] = []
     with file.open("wb") as sink:
         start = 0
-        for row, ids in _encoded(documents, tokenizer):
+        for row, ids in _encoded(documents, tokenizer, chosen):
             stored = np.append(ids, eos_id).astype(dtype)
             sink.write(stored.tobytes())
             rows.append(
@@ -77,10 +86,13 @@ SPOOLED = pa.schema(
 )
 
 
-def _encoded(documents: UPath, tokenizer: Tokenizer) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.int64]]]:
+def _encoded(
+    documents: UPath, tokenizer: Tokenizer, chosen: npt.NDArray[np.bool_] | None
+) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.int64]]]:
     done = 0
     for batch in docs.iter_batches(documents, COLUMNS, rows=BATCH_ROWS):
-        rows = batch.to_pylist()
+        wanted = batch if chosen is None else batch.filter(pa.array(chosen[done : done + batch.num_rows]))
+        rows = wanted.to_pylist()
         yield from zip(rows, encode_text_batch(tokenizer, [row["text"] for row in rows]), strict=True)
-        done += len(rows)
+        done += batch.num_rows
         events.progress(done, None, "documents")

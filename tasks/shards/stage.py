@@ -1,4 +1,8 @@
-"""Split the documents by near-copy cluster and store the tokens of each split in memory-mapped shards."""
+"""Split the documents by near-copy cluster and store the tokens of each split in memory-mapped shards.
+
+With ``known``, the artifact of dedup that ``documents`` was made beside, the training split is what is new and as much
+of what was known as ``replay_share`` asks for. The held-out splits are those of all documents, known and new.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ from tasks.core.errors import DataError
 from tasks.lm.encoding import END_OF_TEXT, load_tokenizer
 from tasks.lm.token_shards import INDEX
 from tasks.shards.config import ShardsConfig
+from tasks.shards.replay import choose
 from tasks.shards.spool import Spool, spool_documents
 from tasks.shards.writer import write_split
 from tasks.text.split import SPLITS, TRAIN, Split
@@ -28,7 +33,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class ShardsResult:
-    """What was stored, by split; the last two by ``split/language`` and ``split/source``."""
+    """What was stored, by split; three of them by ``split/language`` and ``split/source``."""
 
     num_tokens: dict[str, int]
     """Tokens, the end of each document included."""
@@ -38,19 +43,25 @@ class ShardsResult:
     num_tokens_by_language: dict[str, int]
     num_bytes_by_language: dict[str, int]
     num_tokens_by_source: dict[str, int]
+    num_replayed: int
+    """Training documents that were known; 0 without ``known``."""
 
 
-def run(config: ShardsConfig, documents: UPath, tokenizer: UPath, *, out: UPath) -> ShardsResult:
+def run(
+    config: ShardsConfig, documents: UPath, tokenizer: UPath, known: UPath | None = None, *, out: UPath
+) -> ShardsResult:
     """Write ``<split>/shard-*.bin`` and ``<split>/documents.parquet``, then ``index.json``.
 
     Raises:
-        DataError: when a split that asks for documents has none.
+        DataError: when a split that asks for documents has none, or nothing is new for training.
     """
+    replay = choose(config, documents, known) if known else None
     encoder = load_tokenizer(tokenizer)
     eos_id = encoder.token_to_id(END_OF_TEXT)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        spool = spool_documents(documents, encoder, config.split, eos_id, Path(folder) / "tokens")
+        chosen = replay.chosen if replay else None
+        spool = spool_documents(documents, encoder, config.split, eos_id, Path(folder) / "tokens", chosen)
         events.metric("tokens_per_s", len(spool.tokens) / (time.perf_counter() - started))
         check_split(spool.rows, config.split)
         splits = {
@@ -59,7 +70,7 @@ def run(config: ShardsConfig, documents: UPath, tokenizer: UPath, *, out: UPath)
         }
         index = _index(spool, encoder.get_vocab_size(), eos_id, splits)
     (out / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-    return _result(spool.rows, splits)
+    return _result(spool.rows, splits, replay.num_replayed if replay else 0)
 
 
 def check_split(rows: pa.Table, split: Split) -> None:
@@ -93,7 +104,7 @@ def _index(spool: Spool, vocab_size: int, eos_id: int, splits: dict[str, Any]) -
     return {"dtype": name, "vocab_size": vocab_size, "eos_id": eos_id, "splits": splits}
 
 
-def _result(rows: pa.Table, splits: dict[str, Any]) -> ShardsResult:
+def _result(rows: pa.Table, splits: dict[str, Any], num_replayed: int) -> ShardsResult:
     return ShardsResult(
         num_tokens={split: entry["num_tokens"] for split, entry in splits.items()},
         num_documents={split: entry["num_documents"] for split, entry in splits.items()},
@@ -101,6 +112,7 @@ def _result(rows: pa.Table, splits: dict[str, Any]) -> ShardsResult:
         num_tokens_by_language=_sums(rows, "language", "num_tokens"),
         num_bytes_by_language=_sums(rows, "language", "num_bytes"),
         num_tokens_by_source=_sums(rows, "source", "num_tokens"),
+        num_replayed=num_replayed,
     )
 
 

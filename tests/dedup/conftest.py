@@ -8,8 +8,8 @@ from tests.dedup.corpora import write
 def corpus(tmp_path):
     """Writes texts as an artifact and gives its path."""
 
-    def made(texts, metas=None, name="in", num_shards=3):
-        return write(UPath(tmp_path) / name, texts, metas, num_shards)
+    def made(texts, metas=None, name="in", num_shards=3, first=0):
+        return write(UPath(tmp_path) / name, texts, metas, num_shards, first)
 
     return made
 

@@ -10,13 +10,13 @@ from tasks.core import documents as docs
 VOCABULARY = [f"word{number}" for number in range(2000)]
 
 
-def ids_of(texts: list[str]) -> list[str]:
+def ids_of(texts: list[str], first: int = 0) -> list[str]:
     """The id that :func:`write` gives each text."""
-    return [docs.document_id("test", str(at), docs.text_digest(text)) for at, text in enumerate(texts)]
+    return [docs.document_id("test", str(at), docs.text_digest(text)) for at, text in enumerate(texts, first)]
 
 
-def write(path: UPath, texts: list[str], metas: list[dict] | None = None, num_shards: int = 3) -> UPath:
-    """An artifact of documents; the natural key is the position."""
+def write(path: UPath, texts: list[str], metas: list[dict] | None = None, num_shards: int = 3, first: int = 0) -> UPath:
+    """An artifact of documents; the natural key is the position, counted from ``first``."""
     rows = [
         {
             "id": one,
@@ -25,7 +25,7 @@ def write(path: UPath, texts: list[str], metas: list[dict] | None = None, num_sh
             "source": "test",
             "meta": json.dumps(metas[at] if metas else {}, ensure_ascii=False),
         }
-        for at, (one, text) in enumerate(zip(ids_of(texts), texts, strict=True))
+        for at, (one, text) in enumerate(zip(ids_of(texts, first), texts, strict=True))
     ]
     docs.write_documents(path, docs.table_of(rows), num_shards)
     return path
