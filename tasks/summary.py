@@ -139,6 +139,10 @@ def show_evaluation(console: Console, made: Mapping[str, Artifact]) -> None:
         f"{gain(evaluation['vs_kneser_ney'])} than the 5-gram; sliding window {evaluation['window']}, "
         f"stride {evaluation['stride']}."
     )
+    if against := evaluation.get("vs_champion"):
+        console.print(
+            f"Against the model in service it needs {gain(against['ratio'])}; {surety(against)}.", markup=False
+        )
     show_bleu(console, evaluation)
     title(console, "What it writes")
     for one in evaluation["continuations"]:
@@ -157,6 +161,18 @@ def score_cells(row: Mapping[str, Any]) -> list[str]:
 def gain(ratio: float) -> str:
     """A ratio of bits in words: 0.95 is ``5.0% fewer bits``."""
     return f"{abs(1 - ratio):.1%} {'fewer' if ratio < 1 else 'more'} bits"
+
+
+def surety(against: Mapping[str, Any]) -> str:
+    """What the 95% interval of the ratio to the champion says."""
+    low, high = against["low"], against["high"]
+    if high < 1:
+        says = "better"
+    elif low > 1:
+        says = "worse"
+    else:
+        says = "not to be told apart"
+    return f"95% interval of the ratio [{low:.4f}, {high:.4f}]: {says}"
 
 
 def show_bleu(console: Console, evaluation: Mapping[str, Any]) -> None:

@@ -10,7 +10,8 @@ from plugins.views.plots import WIDE, Plot, bars, curve, plain_number
 from tasks.core.artifact import Artifact
 
 MAX_BARS = 12
-BASELINES = {"model": "model", "kneser_ney": "Kneser-Ney 5-gram", "unigram": "unigram"}
+MODELS = {"model": "model", "kneser_ney": "Kneser-Ney 5-gram", "unigram": "unigram", "champion": "champion"}
+"""The champion last: it is not always there, and the others keep their colours."""
 FLOORS = {"model": "model", "copy_source": "copy the source", "nearest_pair": "nearest training pair"}
 FORMS = {"torch": "trained weights", "onnx_fp32": "ONNX fp32", "int8": "INT8"}
 
@@ -37,17 +38,18 @@ def of_training(artifact: Artifact) -> list[Plot]:
 
 
 def of_evaluation(artifact: Artifact) -> list[Plot]:
-    """Bits per byte by language and by source beside both baselines, and BLEU beside both floors."""
+    """Bits per byte by language and by source beside both baselines and any champion, and BLEU beside both floors."""
     result = artifact.record.result
     found: list[Plot] = []
     for field, title in (("by_language", "Bits per byte by language"), ("by_source", "Bits per byte by source")):
         rows = {name: row["bits_per_byte"] for name, row in result.get(field, {}).items()}
         if field == "by_language" and "total" in result:
             rows["total"] = result["total"]["bits_per_byte"]
-        values = {name: [row[one] for one in BASELINES] for name, row in rows.items()}
+        shown = {one: words for one, words in MODELS.items() if any(one in row for row in rows.values())}
+        values = {name: [row[one] for one in shown] for name, row in rows.items()}
         if values:
             description = f"{title} on the {result['split']} split, lower is better."
-            series = list(BASELINES.values())
+            series = list(shown.values())
             found.append(bars(title, description, values, series=series, text="{:.3f}".format, width=WIDE))
     return [*found, *of_bleu(result.get("bleu"))]
 

@@ -45,7 +45,7 @@ class EvaluateConfig(Config):
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.15
     """Penalty on tokens that already stand in the prompt or the translation; 1 for none."""
     num_bootstrap: Annotated[int, Field(ge=2)] = 1000
-    """Resamples behind the 95% interval of BLEU."""
+    """Resamples behind the 95% intervals of BLEU and of the ratio to the champion."""
 
     prompts: tuple[Annotated[str, Field(min_length=1)], ...] = PROMPTS
     """Beginnings of texts for the model to continue, for people to read."""
@@ -56,7 +56,7 @@ class EvaluateConfig(Config):
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Share of the probability the continuations are drawn from, likeliest tokens first."""
     seed: Annotated[int, Field(ge=0)] = 12345
-    """Seed of the bootstrap and of the continuations."""
+    """Seed of the bootstraps and of the continuations."""
 
     max_vs_unigram: Annotated[float, Field(gt=0)] | None = None
     """Refuse a model whose bits per byte, over the unigram's, are more than this; empty for no gate."""

@@ -62,14 +62,20 @@ def tables(held_out: HeldOut, bits: dict[str, Floats]) -> dict[str, Any]:
     Args:
         bits: bits of each token of the stream, by the name of the model that needs them.
     """
-    starts = np.concatenate([[0], np.cumsum(held_out.documents["num_tokens"].to_numpy())[:-1]])
-    of_document = {name: np.add.reduceat(one, starts) for name, one in bits.items()}
+    of_document = {name: bits_of_documents(held_out, one) for name, one in bits.items()}
     everything = np.zeros(held_out.documents.num_rows, np.int64)
     return {
         "total": _groups(held_out.documents, everything, of_document)[0],
         "by_language": _by(held_out.documents, "language", of_document),
         "by_source": _by(held_out.documents, "source", of_document),
     }
+
+
+def bits_of_documents(held_out: HeldOut, bits_N: Floats) -> Floats:
+    """Bits of each document, from those of every token of the stream; shape ``(documents,)``."""
+    starts = np.concatenate([[0], np.cumsum(held_out.documents["num_tokens"].to_numpy())[:-1]])
+    found: Floats = np.add.reduceat(bits_N, starts)
+    return found
 
 
 def _by(documents: pa.Table, column: str, of_document: dict[str, Floats]) -> dict[str, Any]:

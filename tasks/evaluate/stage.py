@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from upath import UPath
 from tasks.core import events
 from tasks.core.errors import ConfigError, DataError, GateError
 from tasks.core.store import local_copy
+from tasks.evaluate.comparison import compare
 from tasks.evaluate.config import EvaluateConfig
 from tasks.evaluate.continuations import write_continuations
 from tasks.evaluate.held_out import Floats, HeldOut, check_batch_invariance, read_held_out, tables
 from tasks.evaluate.pairs import read_pairs
 from tasks.evaluate.translation import evaluate_translation
-from tasks.lm.encoding import load_tokenizer
+from tasks.lm.encoding import load_tokenizer, same_tokenizer
 from tasks.lm.ngram import KneserNey, Unigram
 from tasks.lm.perplexity import stream_bits
 from tasks.lm.token_shards import TokenShards
@@ -52,28 +53,42 @@ class EvaluateResult:
     """The model's bits over the unigram's: below 1 is better."""
     vs_kneser_ney: float
     """The model's bits over those of the interpolated modified Kneser-Ney 5-gram."""
+    vs_champion: dict[str, Any] | None
+    """The model's bits over those of the model in service: ratio (below 1 is better), low and high of its 95% interval,
+    and by_language; None when none was given."""
     bleu: dict[str, Any] | None
     why_no_bleu: str
     continuations: list[dict[str, str]]
 
 
-def run(config: EvaluateConfig, model: UPath, shards: UPath, documents: UPath, *, out: UPath) -> EvaluateResult:
+def run(
+    config: EvaluateConfig, model: UPath, shards: UPath, documents: UPath, champion: UPath | None = None, *, out: UPath
+) -> EvaluateResult:
     """Evaluate a Hugging Face model folder on one split; writes ``evaluation.json``.
 
+    ``champion`` is the model in service, made with the same tokenizer; it is scored on the same tokens in the same
+    windows. It decides nothing here: the numbers are for whoever promotes.
+
     Raises:
-        DataError: when the split is empty, or the model is none, does not fit the tokens or gives no finite numbers.
-        ConfigError: when window, stride or a prompt does not fit the model's context.
+        DataError: when the split is empty, or the model or the champion is none, does not fit the tokens or gives no
+            finite numbers.
+        ConfigError: when window, stride or a prompt does not fit the model's context, or the window the champion's.
         GateError: when scores depend on the batch, or a ratio is above its gate.
     """
-    with local_copy(model) as model_folder, local_copy(shards) as shards_folder:
+    given = local_copy(champion) if champion else nullcontext()
+    with local_copy(model) as model_folder, local_copy(shards) as shards_folder, given as champion_folder:
         network = load_network(config, model_folder)
         tokenizer = load_tokenizer(model_folder)
+        if champion_folder:
+            check_same_tokenizer(model_folder, champion_folder)
         train, held = (TokenShards(shards_folder, split) for split in ("train", config.split))
         held_out = read_held_out(held)
         window, stride = window_and_stride(config, network.config.max_position_embeddings)
-        bits = score_model(config, network, held_out, window, stride)
+        bits = {"model": score_model(config, network, held_out, window, stride)}
+        if champion_folder:
+            bits["champion"] = score_champion(config, champion_folder, held_out, window, stride)
         baselines, num_baseline_tokens = score_baselines(config, train, held_out)
-        rows = tables(held_out, {"model": bits, **baselines})
+        rows = tables(held_out, bits | baselines)
         reach = {"eos_id": held.eos_id, "max_length": network.config.max_position_embeddings}
         with timed("translation_s"):
             pairs = (read_pairs(documents, frozenset(one.documents["id"].to_pylist())) for one in (held, train))
@@ -89,12 +104,12 @@ def run(config: EvaluateConfig, model: UPath, shards: UPath, documents: UPath, *
         **rows,
         vs_unigram=round(per_byte["model"] / per_byte["unigram"], 4),
         vs_kneser_ney=round(per_byte["model"] / per_byte["kneser_ney"], 4),
+        vs_champion=compare(config, held_out, bits["model"], bits["champion"]) if champion else None,
         bleu=bleu,
         why_no_bleu=why_no_bleu,
         continuations=written,
     )
-    numbers = {name: value for name, value in asdict(result).items() if name != "continuations"}
-    (out / EVALUATION).write_text(json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_numbers(result, out)
     check_gates(config, result)
     return shortened(result)
 
@@ -134,12 +149,18 @@ def window_and_stride(config: EvaluateConfig, context: int) -> tuple[int, int]:
     return window, stride
 
 
-def score_model(config: EvaluateConfig, network: Any, held_out: HeldOut, window: int, stride: int) -> Floats:
-    """Bits the model needs for each held-out token, checked to be finite and independent of the batch."""
+def score_model(
+    config: EvaluateConfig, network: Any, held_out: HeldOut, window: int, stride: int, *, who: str = "model"
+) -> Floats:
+    """Bits the model needs for each held-out token, checked to be finite and independent of the batch.
+
+    ``who`` it is, for messages and metrics.
+    """
+    of = "" if who == "model" else f"/{who}"
     if network.config.vocab_size < held_out.vocab_size:
         raise DataError(
-            f"the model knows {network.config.vocab_size} tokens, the shards use {held_out.vocab_size}",
-            next_step="evaluate the model on shards made with its own tokenizer",
+            f"the {who} knows {network.config.vocab_size} tokens, the shards use {held_out.vocab_size}",
+            next_step=f"evaluate the {who} on shards made with its own tokenizer",
         )
     begun = time.perf_counter()
     bits = stream_bits(
@@ -150,15 +171,44 @@ def score_model(config: EvaluateConfig, network: Any, held_out: HeldOut, window:
         stride=stride,
         batch_tokens=config.batch_tokens,
     )
-    events.metric("scored_tokens_per_s", len(bits) / (time.perf_counter() - begun))
+    events.metric(f"scored_tokens_per_s{of}", len(bits) / (time.perf_counter() - begun))
     if not np.isfinite(bits).all():
         wrong = np.count_nonzero(~np.isfinite(bits))
         raise DataError(
-            f"the model gives no finite probability for {wrong} of {len(bits)} tokens",
+            f"the {who} gives no finite probability for {wrong} of {len(bits)} tokens",
             next_step="look at the training loss; the weights hold NaN or infinity",
         )
-    events.metric("batch_difference", check_batch_invariance(network, held_out, bits, window=window, stride=stride))
+    difference = check_batch_invariance(network, held_out, bits, window=window, stride=stride)
+    events.metric(f"batch_difference{of}", difference)
     return bits
+
+
+def check_same_tokenizer(model: Path, champion: Path) -> None:
+    """Refuse to compare bits of different tokens.
+
+    Raises:
+        DataError: when the champion was made with another tokenizer than the model.
+    """
+    if not same_tokenizer(model, champion):
+        raise DataError(
+            "the champion was made with another tokenizer than the model: its tokenizer.json differs",
+            subject=str(champion),
+            next_step="train the model with the champion's tokenizer, or evaluate it without a champion",
+        )
+
+
+def score_champion(config: EvaluateConfig, folder: Path, held_out: HeldOut, window: int, stride: int) -> Floats:
+    """Bits the model in service needs for each held-out token, in the windows of the model it is compared with.
+
+    Raises:
+        ConfigError: when its context is shorter than the window.
+    """
+    network = load_network(config, folder)
+    context = network.config.max_position_embeddings
+    if window > context:
+        problem = f"evaluate.window: must be at most the champion's context of {context} (got {window})"
+        raise ConfigError("stage evaluate is not valid", [problem])
+    return score_model(config, network, held_out, window, stride, who="champion")
 
 
 def score_baselines(config: EvaluateConfig, train: TokenShards, held_out: HeldOut) -> tuple[dict[str, Floats], int]:
@@ -171,6 +221,12 @@ def score_baselines(config: EvaluateConfig, train: TokenShards, held_out: HeldOu
         bits = kneser_ney.bits(held_out.tokens)
     unigram = Unigram(learned, held_out.vocab_size)
     return {"unigram": unigram.bits(held_out.tokens), "kneser_ney": bits}, len(learned)
+
+
+def write_numbers(result: EvaluateResult, out: UPath) -> None:
+    """Write ``evaluation.json``: all of the result but the continuations."""
+    numbers = {name: value for name, value in asdict(result).items() if name != "continuations"}
+    (out / EVALUATION).write_text(json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def check_gates(config: EvaluateConfig, result: EvaluateResult) -> None:

@@ -8,9 +8,13 @@ LLaMA reads this one too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from tasks.core.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,32 @@ def build_model(shape: Shape, *, vocab_size: int, eos_id: int, seed: int) -> Lla
             torch.nn.init.zeros_(block.mlp.down_proj.weight)
     model.generation_config.max_length = shape.sequence_length
     return model
+
+
+def load_model(folder: Path) -> LlamaForCausalLM:
+    """The model of a folder in fp32 on the CPU, ready to be trained on; its weights are those of the file to the bit.
+
+    Read from safetensors and from this disk only: nothing is unpickled or downloaded.
+
+    Raises:
+        DataError: when the folder holds no such model, or its weights are not just those that the model has.
+    """
+    try:
+        model, told = LlamaForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise DataError(
+            f"{folder} is not a model to train on from: {error}", subject=str(folder), next_step="train it again"
+        ) from error
+    wrong = [f"{name}: {told[name]}" for name in ("missing_keys", "unexpected_keys", "mismatched_keys") if told[name]]
+    if wrong:
+        raise DataError(
+            f"the weights in {folder} are not those of its config.json: {'; '.join(wrong)}",
+            subject=str(folder),
+            next_step="train it again",
+        )
+    return model.train()
 
 
 def num_parameters(model: torch.nn.Module) -> int:

@@ -44,6 +44,18 @@ def load_tokenizer(folder: UPath | Path) -> Tokenizer:
     return tokenizer
 
 
+def same_tokenizer(folder: UPath | Path, other: UPath | Path) -> bool:
+    """Whether two folders hold the same ``tokenizer.json`` to the byte, so that an id means the same token in both.
+
+    Raises:
+        DataError: when one of them has none.
+    """
+    for one in (folder, other):
+        if not (one / TOKENIZER_FILE).is_file():
+            raise DataError(f"{one} has no {TOKENIZER_FILE}", subject=str(one), next_step="make the artifact again")
+    return (folder / TOKENIZER_FILE).read_bytes() == (other / TOKENIZER_FILE).read_bytes()
+
+
 def encode_text_batch(tokenizer: Tokenizer, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
     """Token ids of each text, without any special id; on all threads of the tokenizers library.
 

@@ -67,9 +67,10 @@ class TrainConfig(Config):
     clip: Rate = 1.0
     """Gradients longer than this are scaled down to it."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
-    """Decides the fresh weights and the order of the samples."""
+    """Decides the fresh weights, unless an initial model gives them, and the order of the samples."""
     first_loss_tolerance: Rate = 0.5
-    """How far, in nats, the first loss may be from ln(vocabulary) before the run is refused."""
+    """How far, in nats, the first loss may be from ln(vocabulary) before the run is refused; how far below it the one
+    of an initial model must be."""
     max_skipped_steps: Count = 10
     """Steps in a row without a finite loss and gradient after which the run is refused."""
     num_processes: Count = runtime(2)

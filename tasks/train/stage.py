@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tasks.core.store import local_copy, local_output
 from tasks.lm.token_shards import TokenShards
 from tasks.train.config import TrainConfig
 from tasks.train.fingerprint import precision_of
+from tasks.train.initial import check_initial
 from tasks.training import exactly_once
 from tasks.training.device import Precision, has_accelerator, num_accelerators
 from tasks.training.exchange import Exchange
@@ -44,6 +46,8 @@ class TrainResult:
     num_skipped_steps: int
     """Steps without a finite loss and gradient, which changed nothing."""
     precision: Precision
+    initial_validation_loss: float | None
+    """That of the initial model before the first step, measured as validation_loss; None without an initial model."""
     first_loss: float
     """Nats per token before the first update."""
     final_train_loss: float
@@ -54,26 +58,36 @@ class TrainResult:
     """The same as bits per byte of the documents' UTF-8 text."""
 
 
-def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> TrainResult:
+def run(
+    config: TrainConfig, shards: UPath, tokenizer: UPath, initial: UPath | None = None, *, out: UPath
+) -> TrainResult:
     """Train on the ``train`` split; writes a Hugging Face model folder with its tokenizer.
+
+    With ``initial``, an earlier artifact of this stage, the weights start as that model's. The optimizer, the
+    learning rate schedule with its warm-up, and the count of steps start anew.
 
     Killed or stopped, the same call continues from the newest whole checkpoint in the workspace, and makes the same
     bytes on the same machine with the same number of processes. With another number it reads the same samples, and
     its sums round differently.
 
     Raises:
-        DataError: the shards hold too few tokens.
-        GateError: the first loss is not that of guessing, the loss stopped being finite, or the ledger does not show
-            every sample exactly once per epoch.
-        ConfigError: more processes than GPUs, or checkpoints that this number of processes cannot read.
+        DataError: the shards hold too few tokens, or the initial model was made with another tokenizer.
+        GateError: the first loss is not that of guessing, or with ``initial`` not below it; the loss stopped being
+            finite; or the ledger does not show every sample exactly once per epoch.
+        ConfigError: more processes than GPUs, an initial model of another shape, or checkpoints that this number of
+            processes cannot read.
         TryAgain: interrupted; a checkpoint was saved.
     """
     exchange = Exchange(workspace.current())
-    with local_copy(shards) as folder, local_copy(tokenizer) as tokenizer_folder:
+    given = local_copy(initial) if initial else nullcontext()
+    with local_copy(shards) as folder, local_copy(tokenizer) as tokenizer_folder, given as initial_folder:
         train = TokenShards(folder, "train")
         check_enough(train, config)
-        plan = plan_of(config, train)
-        outcome = run_training("tasks.train.worker:pretrain", job_of(config, folder, train), plan, exchange)
+        if initial_folder:
+            check_initial(config, initial_folder, vocab_size=train.vocab_size, tokenizer=tokenizer_folder)
+        plan = plan_of(config, train, starts_trained=initial is not None)
+        job = job_of(config, folder, train, initial_folder)
+        outcome = run_training("tasks.train.worker:pretrain", job, plan, exchange)
         proof = exactly_once.check(exchange.ledger)
         events.note(f"sample ledger: {proof}")
         with local_output(out) as made:
@@ -89,6 +103,7 @@ def run(config: TrainConfig, shards: UPath, tokenizer: UPath, *, out: UPath) -> 
         num_samples_seen=proof.num_different,
         num_skipped_steps=outcome["num_skipped_steps"],
         precision=plan.precision,
+        initial_validation_loss=outcome["initial_validation_loss"],
         first_loss=outcome["first_loss"],
         final_train_loss=outcome["final_train_loss"],
         validation_loss=outcome["validation_loss"],
@@ -112,7 +127,7 @@ def check_enough(train: TokenShards, config: TrainConfig) -> None:
         )
 
 
-def plan_of(config: TrainConfig, train: TokenShards) -> Plan:
+def plan_of(config: TrainConfig, train: TokenShards, *, starts_trained: bool) -> Plan:
     """The run as the loop needs it.
 
     Raises:
@@ -143,8 +158,9 @@ def plan_of(config: TrainConfig, train: TokenShards) -> Plan:
         warmup_share=config.warmup_share,
         clip=config.clip,
         seed=config.seed,
-        expected_first_loss=math.log(train.vocab_size),
+        guessing_loss=math.log(train.vocab_size),
         first_loss_tolerance=config.first_loss_tolerance,
+        starts_trained=starts_trained,
         max_skipped_steps=config.max_skipped_steps,
         log_every=config.log_every,
         validation_every=config.validation_every,
@@ -152,10 +168,11 @@ def plan_of(config: TrainConfig, train: TokenShards) -> Plan:
     )
 
 
-def job_of(config: TrainConfig, shards: Path, train: TokenShards) -> dict[str, Any]:
+def job_of(config: TrainConfig, shards: Path, train: TokenShards, initial: Path | None) -> dict[str, Any]:
     """What the processes need besides the plan, as JSON values."""
     return {
         "shards": str(shards),
+        "initial": str(initial) if initial else None,
         "vocab_size": train.vocab_size,
         "eos_id": train.eos_id,
         "shape": {

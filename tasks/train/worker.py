@@ -8,7 +8,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from tasks.lm.architecture import Shape, build_model, num_parameters
+from tasks.lm.architecture import Shape, build_model, load_model, num_parameters
 from tasks.lm.token_shards import TokenShards
 from tasks.train.causal_text import CausalText
 from tasks.training.engine import join_group, make_engine
@@ -18,10 +18,13 @@ from tasks.training.plan import Plan
 
 
 def pretrain(exchange: Exchange, job: dict[str, Any]) -> None:
-    """Build the model, train it to the end of the plan, and leave model and outcome in the exchange."""
+    """Build or load the model, train it to the end of the plan, and leave model and outcome in the exchange."""
     plan, shape = Plan(**job["plan"]), Shape(**job["shape"])
     join_group(plan, exchange.group)
-    model = build_model(shape, vocab_size=job["vocab_size"], eos_id=job["eos_id"], seed=plan.seed)
+    if plan.starts_trained:
+        model = load_model(Path(job["initial"]))
+    else:
+        model = build_model(shape, vocab_size=job["vocab_size"], eos_id=job["eos_id"], seed=plan.seed)
     engine = make_engine(model, plan)
     folder = Path(job["shards"])
     validation = TokenShards(folder, "validation")
@@ -38,6 +41,7 @@ def pretrain(exchange: Exchange, job: dict[str, Any]) -> None:
                 "step": ending.progress.step,
                 "num_parameters": num_parameters(model),
                 "num_skipped_steps": ending.progress.skipped,
+                "initial_validation_loss": ending.progress.initial_validation_loss,
                 "first_loss": ending.progress.first_loss,
                 "final_train_loss": ending.progress.last_loss,
                 "validation_loss": held_out,

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from tasks.core.errors import GateError
+from tasks.training.plan import Plan
 
 
-def check_first_loss(loss: float, expected: float | None, tolerance: float) -> None:
+def check_start(loss: float, plan: Plan) -> None:
+    """Refuse a first loss that is not that of the weights the run is meant to start from.
+
+    Raises:
+        GateError: as the checks below.
+    """
+    if plan.guessing_loss is not None:
+        check = check_trained_loss if plan.starts_trained else check_first_loss
+        check(loss, plan.guessing_loss, plan.first_loss_tolerance)
+
+
+def check_first_loss(loss: float, expected: float, tolerance: float) -> None:
     """Refuse a model whose first loss is not that of guessing.
 
     An untrained model spreads its probability evenly: its loss is ln(vocabulary), plus half the variance of its
@@ -15,12 +27,27 @@ def check_first_loss(loss: float, expected: float | None, tolerance: float) -> N
     Raises:
         GateError: unless ``|loss - expected| <= tolerance``, in nats; a loss that is not a number is refused too.
     """
-    if expected is not None and not abs(loss - expected) <= tolerance:
+    if not abs(loss - expected) <= tolerance:
         raise GateError(
             f"the first loss is {loss:.3f} nats; an untrained model must be within {tolerance} of "
             f"ln(vocabulary) = {expected:.3f}",
             subject="first_loss_tolerance",
             next_step="check how weights are initialised (initializer_range) and that targets are the next tokens",
+        )
+
+
+def check_trained_loss(loss: float, guessing: float, tolerance: float) -> None:
+    """Refuse the first loss of a model that was trained before when guessing does about as well.
+
+    Raises:
+        GateError: unless ``loss <= guessing - tolerance``, in nats; a loss that is not a number is refused too.
+    """
+    if not loss <= guessing - tolerance:
+        raise GateError(
+            f"the weights of the initial model did not arrive: the first loss is {loss:.3f} nats; a trained model must "
+            f"be at least {tolerance} below ln(vocabulary) = {guessing:.3f}",
+            subject="first_loss_tolerance",
+            next_step="check that the initial model learned something, from text like this and with this tokenizer",
         )
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from tasks.training import checkpoint
 from tasks.training.curve import CurveWriter
 from tasks.training.exchange import Exchange
-from tasks.training.gates import Skips, check_first_loss
+from tasks.training.gates import Skips, check_start
 from tasks.training.ledger import LedgerWriter
 from tasks.training.plan import Plan
 from tasks.training.schedule import factor
@@ -53,6 +53,8 @@ class Progress:
 
     step: int = 0
     """Optimizer steps done."""
+    initial_validation_loss: float | None = None
+    """That of the weights the run started from, where they are an earlier training's."""
     first_loss: float = math.nan
     last_loss: float = math.nan
     """Mean training loss of the last logged steps."""
@@ -94,10 +96,12 @@ def train(
     """Run the plan to its end, or to the next step boundary after a request to stop.
 
     Raises:
-        GateError: the first loss is not that of guessing, or too many steps in a row were not finite.
+        GateError: the first loss is not that of such a start, or too many steps in a row were not finite.
     """
     progress = Progress()
-    if resume is not None:
+    if resume is None:
+        progress.initial_validation_loss = objective.validation_loss(engine) if plan.starts_trained else None
+    else:
         progress = Progress(**checkpoint.load(engine, exchange.checkpoints, resume, seed=plan.seed))
     stopper = Stopper(exchange.stop, supervisor)
     curve = CurveWriter(exchange.curve) if dist.get_rank() == 0 else None
@@ -147,7 +151,7 @@ class Run:
         """Forward, backward, update, report; returns whether any process wants to stop."""
         loss, stop = agreed(self.accumulate(), stop, self.engine.device)
         if self.progress.step == 0:
-            check_first_loss(loss, self.plan.expected_first_loss, self.plan.first_loss_tolerance)
+            check_start(loss, self.plan)
             self.progress.first_loss = loss
         rate = factor(
             self.progress.step, self.plan.num_steps, schedule=self.plan.schedule, warmup_share=self.plan.warmup_share

@@ -41,9 +41,12 @@ class Plan:
     clip: float
     """Largest gradient norm."""
     seed: int
-    expected_first_loss: float | None
-    """Loss in nats that an untrained model must show; None where the start is a trained one."""
+    guessing_loss: float | None
+    """ln(vocabulary), the loss in nats of guessing evenly; None where nothing is asked of the first loss."""
     first_loss_tolerance: float
+    """An untrained model must be within it of guessing, a trained one better than guessing by at least this."""
+    starts_trained: bool
+    """Whether the weights at the first step are those of an earlier training."""
     max_skipped_steps: int
     """Consecutive steps without a finite loss and gradient after which the run stops."""
     log_every: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from tasks.core import events
 from tasks.core.errors import ConfigError, DataError, GateError
 from tasks.evaluate.config import EvaluateConfig
 from tasks.evaluate.stage import run
+from tests.evaluate.conftest import write_model
 
 CONFIG = EvaluateConfig(prompts=("The cat", "白日"), sample_tokens=5, max_new_tokens=6, num_bootstrap=20, threads=1)
 
 
-def evaluate(artifacts, out, **knobs):
+def evaluate(artifacts, out, champion=None, **knobs):
     config = EvaluateConfig(**(asdict(CONFIG) | knobs))
-    return run(config, artifacts.model, artifacts.shards, artifacts.documents, out=out)
+    return run(config, artifacts.model, artifacts.shards, artifacts.documents, champion, out=out)
 
 
 class Listens:
@@ -131,6 +133,79 @@ def test_what_depends_on_the_machine_is_measured_beside(artifacts, out):
     assert {"continuation", "translation"} <= set(listens.samples)
 
 
+@pytest.fixture
+def worse(artifacts, tmp_path):
+    """The model with embeddings ten times as large, so that it is sure of what it does not know."""
+    shutil.copytree(artifacts.model.path, tmp_path / "worse")
+    change_weights(tmp_path / "worse", "model.embed_tokens.weight", lambda weights: weights * 10)
+    return UPath(tmp_path / "worse")
+
+
+def change_weights(folder, name, change):
+    file = f"{folder}/model.safetensors"
+    weights = load_file(file)
+    weights[name] = change(weights[name])
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def test_a_model_is_exactly_as_good_as_itself(artifacts, out, done):
+    result = evaluate(artifacts, out, champion=artifacts.model)
+    assert result.vs_champion == {"ratio": 1, "low": 1, "high": 1, "by_language": {"en": 1, "zh": 1}}
+    for table in ([result.total], result.by_language.values(), result.by_source.values()):
+        assert all(row["bits_per_byte"]["champion"] == row["bits_per_byte"]["model"] for row in table)
+    assert result.vs_unigram == done[0].vs_unigram
+
+
+def test_a_worse_model_has_a_ratio_above_one_that_is_no_chance(artifacts, worse, out):
+    found = run(CONFIG, worse, artifacts.shards, artifacts.documents, artifacts.model, out=out)
+    bits = found.total["bits_per_byte"]
+    assert 1 < found.vs_champion["low"] <= found.vs_champion["ratio"] <= found.vs_champion["high"]
+    assert found.vs_champion["ratio"] == pytest.approx(bits["model"] / bits["champion"], rel=1e-4)
+    for language, ratio in found.vs_champion["by_language"].items():
+        bits = found.by_language[language]["bits_per_byte"]
+        assert ratio == pytest.approx(bits["model"] / bits["champion"], rel=1e-4)
+
+
+def test_the_bits_of_a_champion_are_those_it_has_as_a_model(artifacts, worse, out, tmp_path):
+    beside = evaluate(artifacts, out, champion=worse, num_pairs=0).total["bits_per_byte"]
+    (own := UPath(tmp_path / "own")).mkdir()
+    alone = run(replace(CONFIG, num_pairs=0), worse, artifacts.shards, artifacts.documents, out=own)
+    assert beside["champion"] == alone.total["bits_per_byte"]["model"]
+
+
+def test_without_a_champion_the_numbers_are_those_of_before(done):
+    result, _ = done
+    assert result.vs_champion is None
+    assert set(result.total["bits_per_byte"]) == {"model", "unigram", "kneser_ney"}
+
+
+def test_a_champion_of_another_tokenizer_is_refused(artifacts, worse, out):
+    with (worse / "tokenizer.json").open("a") as file:
+        file.write("\n")
+    with pytest.raises(DataError, match="champion was made with another tokenizer"):
+        evaluate(artifacts, out, champion=worse)
+
+
+def test_a_champion_that_gives_no_numbers_is_refused(artifacts, worse, out):
+    change_weights(worse, "model.norm.weight", lambda weights: weights * float("nan"))
+    with pytest.raises(DataError, match=r"the champion gives no finite probability for \d+ of \d+ tokens"):
+        evaluate(artifacts, out, champion=worse)
+
+
+def test_a_champion_of_another_vocabulary_is_refused(artifacts, worse, out):
+    write_model(worse.path, vocab_size=50)
+    with pytest.raises(DataError, match="the champion knows 50 tokens, the shards use 330"):
+        evaluate(artifacts, out, champion=worse)
+
+
+def test_a_champion_that_cannot_read_the_window_is_refused(artifacts, worse, out):
+    write_model(worse.path, max_position_embeddings=64)
+    with pytest.raises(
+        ConfigError, match=r"evaluate\.window: must be at most the champion's context of 64 \(got 128\)"
+    ):
+        evaluate(artifacts, out, champion=worse)
+
+
 @pytest.mark.parametrize(("knob", "baseline"), [("max_vs_unigram", "unigram"), ("max_vs_kneser_ney", "Kneser-Ney")])
 def test_a_model_worse_than_its_gate_is_refused_with_the_numbers(artifacts, out, done, knob, baseline):
     ratio = getattr(done[0], knob.removeprefix("max_"))
@@ -178,10 +253,7 @@ def test_a_prompt_longer_than_the_context_is_named(artifacts, out):
 
 
 def test_weights_that_are_not_numbers_are_refused(own_artifacts, out):
-    file = f"{own_artifacts.model.path}/model.safetensors"
-    weights = load_file(file)
-    weights["model.norm.weight"][0] = float("nan")
-    save_file(weights, file, metadata={"format": "pt"})
+    change_weights(own_artifacts.model.path, "model.norm.weight", lambda weights: weights * float("nan"))
     with pytest.raises(DataError, match=r"no finite probability for \d+ of \d+ tokens"):
         evaluate(own_artifacts, out)
 

@@ -151,6 +151,13 @@ def test_missing_files_of_the_inputs_are_all_named(tmp_path: object) -> None:
         stage.run(release.PACKAGE, empty, empty, out=UPath(tmp_path) / "out")
 
 
+@pytest.mark.parametrize(("against", "told"), [(None, False), ({"ratio": 0.98, "low": 0.97, "high": 0.99}, True)])
+def test_the_card_states_the_comparison_with_the_champion_where_there_is_one(against, told) -> None:
+    card = card_of("m:1", Limits(**vars(release.PACKAGE)), release.SCORES | {"vs_champion": against}, {})
+    assert ("| vs_champion.high | 0.99 |" in card) == told
+    assert ("vs_champion" in card) == told
+
+
 def test_the_card_states_the_numbers_it_was_given() -> None:
     card = card_of("m:1", Limits(**vars(release.PACKAGE)), release.SCORES, {"size_ratio": 0.2654321})
     assert "| total.bits_per_byte.model | 1.25 |" in card

@@ -101,6 +101,15 @@ def test_an_evaluation_is_drawn_beside_its_baselines_and_floors():
     assert translation.rows == [["model", "2.0"], ["copy the source", "2.0"]]
 
 
+def test_a_champion_is_drawn_beside_the_model_where_there_is_one():
+    score = {"bits_per_byte": {**SCORE["bits_per_byte"], "champion": 1.75}}
+    comparison = {"ratio": 0.85714, "low": 0.8, "high": 0.9, "by_language": {"zh": 0.85714}}
+    result = {"split": "test", "by_language": {"zh": score}, "bleu": None, "vs_champion": comparison}
+    (plot,) = figures_of(artifact("evaluate", result))
+    assert plot.header == ["", "model", "Kneser-Ney 5-gram", "unigram", "champion"]
+    assert plot.rows == [["zh", "1.500", "1.250", "3.000", "1.750"]]
+
+
 def test_an_evaluation_without_pairs_has_no_bleu():
     titles = [
         plot.title

@@ -76,12 +76,13 @@ class Bench:
         for name in stage.TOKENIZER_FILES:
             (self.tokenizer / name).write_text(json.dumps({"name": name}), encoding="utf-8")
 
-    def run(self, name: str, listener: Listener | None = None, **knobs: Any) -> Made:
+    def run(self, name: str, listener: Listener | None = None, *, initial: Path | None = None, **knobs: Any) -> Made:
         listener, folder = listener or Listener(), self.root / name
         folder.mkdir(exist_ok=True)
         config = validated(TrainConfig, {**SMALL, **knobs}, stage="train")
         with workspace.bound(folder / "workspace"), events.listening(listener), terminated_as_try_again():
-            result = stage.run(config, UPath(self.shards), UPath(self.tokenizer), out=UPath(folder / "out"))
+            inputs = (UPath(self.shards), UPath(self.tokenizer), UPath(initial) if initial else None)
+            result = stage.run(config, *inputs, out=UPath(folder / "out"))
         return Made(result, folder / "out", Exchange(folder / "workspace"), listener)
 
 
@@ -148,6 +149,21 @@ def eventful(bench: Bench) -> Eventful:
     assert damaged is not None
     flip_last_byte(exchange.checkpoints / damaged / "mp_rank_00_model_states.pt")
     return Eventful(terminated.value, saved, listening, killed.value, damaged, bench.run("eventful"))
+
+
+@pytest.fixture(scope="session")
+def continued(bench: Bench, uninterrupted: Made) -> Made:
+    """A run of 40 steps that starts where another one ended."""
+    return bench.run("continued", initial=uninterrupted.out, train_tokens=40 * 96)
+
+
+@pytest.fixture(scope="session")
+def continued_twice(bench: Bench, uninterrupted: Made) -> Made:
+    """The same, terminated halfway and run again."""
+    terminator = Listener(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(TryAgain):
+        bench.run("continued twice", terminator, initial=uninterrupted.out, train_tokens=40 * 96)
+    return bench.run("continued twice", initial=uninterrupted.out, train_tokens=40 * 96)
 
 
 @pytest.fixture(scope="session")

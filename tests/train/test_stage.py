@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from upath import UPath
 
 from tasks.core import workspace
 from tasks.core.config import validated
-from tasks.core.errors import DataError, GateError
+from tasks.core.errors import ConfigError, DataError, GateError
+from tasks.lm.architecture import Shape, build_model
 from tasks.lm.token_shards import TokenShards, sample_order
 from tasks.train import fingerprint, stage
 from tasks.train.config import TrainConfig
+from tasks.train.initial import SHAPE
 from tasks.training import checkpoint, exactly_once, ledger
 from tasks.training.curve import read_curve
+from tasks.training.exchange import Exchange
+from tests.train.conftest import SMALL
 
 LOSS_TOLERANCE = 1e-4
 """Nats between runs of different numbers of processes. Measured over 400 steps: under 1e-6, the rounding of fp32."""
@@ -164,6 +169,44 @@ def test_a_ledger_that_contradicts_itself_refuses_the_model(doctored):
 def test_broken_initialisation_is_refused(bench):
     with pytest.raises(GateError, match=r"first loss is .* within 0\.5 of ln\(vocabulary\) = 5\.704"):
         bench.run("broken", initializer_range=1.0)
+
+
+def test_a_run_without_an_initial_model_tells_nothing_of_one(uninterrupted):
+    assert uninterrupted.result.initial_validation_loss is None
+
+
+def test_a_run_starts_with_exactly_the_weights_of_its_initial_model(uninterrupted, continued):
+    assert continued.result.initial_validation_loss == uninterrupted.result.validation_loss
+    assert continued.result.first_loss < uninterrupted.result.first_loss - 2
+
+
+def test_a_run_that_goes_on_has_its_own_steps_and_schedule(continued):
+    curve = read_curve(continued.out / "report" / "training.jsonl")
+    assert [line["step"] for line in curve] == list(range(5, 41, 5))
+    assert curve[0]["learning_rate"] == max(line["learning_rate"] for line in curve)
+    assert exactly_once.check(continued.out / "report" / "ledger").num_read == 240
+
+
+def test_a_continued_run_with_an_interruption_makes_the_same_bytes(continued, continued_twice):
+    assert any(note.startswith("resuming from step") for note in continued_twice.listener.notes)
+    for name in ("model.safetensors", "config.json", "generation_config.json"):
+        assert (continued_twice.out / name).read_bytes() == (continued.out / name).read_bytes()
+    assert continued_twice.result == continued.result
+
+
+def test_an_initial_model_that_learned_nothing_is_refused(bench, uninterrupted, tmp_path):
+    shutil.copytree(uninterrupted.out, tmp_path / "untrained")
+    shape = {name: SMALL[name] for name in SHAPE if name in SMALL}
+    fresh = Shape(**shape, tie_embeddings=True, initializer_range=0.02, zero_residual=True)
+    build_model(fresh, vocab_size=300, eos_id=0, seed=1).save_pretrained(tmp_path / "untrained")
+    with pytest.raises(GateError, match=r"weights of the initial model did not arrive: the first loss is 5\.\d+ nats"):
+        bench.run("unlearned", initial=tmp_path / "untrained")
+
+
+def test_an_initial_model_of_another_shape_is_refused_before_any_process_starts(bench, uninterrupted):
+    with pytest.raises(ConfigError, match=r"train\.ffn_size: is 65, the initial model has 64"):
+        bench.run("reshaped", initial=uninterrupted.out, ffn_size=65)
+    assert not Exchange(bench.root / "reshaped" / "workspace").logs.exists()
 
 
 def test_too_few_tokens_says_how_many_are_needed(bench, tmp_path):

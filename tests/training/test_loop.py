@@ -32,7 +32,7 @@ from tests.training import plans
 
 PLAN = plans.plan(
     num_steps=30, global_batch=8, num_samples=9, tokens_per_sample=4, micro_batch=8, num_processes=1, optimizer="adamw",
-    lr=0.05, schedule="wsd", expected_first_loss=math.log(9), max_skipped_steps=4, log_every=7,
+    lr=0.05, schedule="wsd", guessing_loss=math.log(9), max_skipped_steps=4, log_every=7,
 )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def test_zero_trains_the_same_weights(exchange, zero_stage):
 
 
 def test_a_step_that_is_not_finite_changes_nothing(exchange):
-    once = replace(PLAN, num_steps=1, expected_first_loss=None)
+    once = replace(PLAN, num_steps=1, guessing_loss=None)
     before = [parameter.detach().clone() for parameter in Successor().parameters()]
     after, ending = trained(once, exchange, Counting(poison=range(1)))
     assert ending.progress.skipped == 1
@@ -203,7 +203,18 @@ def test_weights_that_explode_stop_the_run(exchange):
 
 def test_a_first_loss_far_from_guessing_stops_the_run(exchange):
     with pytest.raises(GateError, match="ln"):
-        trained(replace(PLAN, expected_first_loss=math.log(100)), exchange)
+        trained(replace(PLAN, guessing_loss=math.log(100)), exchange)
+
+
+def test_a_trained_start_is_validated_before_the_first_step_and_remembered(exchange):
+    plan = replace(PLAN, num_steps=4, checkpoint_every=2, guessing_loss=None, starts_trained=True)
+    exchange.stop.touch()
+    trained(plan, exchange)
+    exchange.stop.unlink()
+    told_otherwise = Counting()
+    told_otherwise.validation_loss = lambda _: 9.9
+    _, ending = trained(plan, exchange, told_otherwise, resume="step-00000001")
+    assert ending.progress.initial_validation_loss == 1.5
 
 
 def test_a_line_of_the_curve_is_the_mean_of_its_steps(exchange):
