@@ -23,8 +23,8 @@ from tests.faults.trial import next_attempt_after
 from tests.faults.world import RANK, REAPER, STAGE, TORCHRUN, World
 from tests.train.conftest import SMALL, write_shards
 
-CONFIG = {**SMALL, "train_tokens": 60 * 96, "checkpoint_every": 5, "validation_every": 30}
-"""Sixty steps, of which a killed attempt loses at most five."""
+CONFIG = {**SMALL, "train_tokens": 40 * 96, "checkpoint_every": 8, "validation_every": 20}
+"""Forty steps, of which a killed attempt loses at most eight."""
 
 
 def retried(fault: Fault) -> Fault:
@@ -66,7 +66,7 @@ def write_tokenizer(folder: Path) -> None:
 def template(tmp_path_factory, undisturbed) -> World:
     """An undisturbed training to compare with."""
     store = tmp_path_factory.mktemp("inputs")
-    counts = {"train": 3_000, "validation": 300, "test": 0}
+    counts = {"train": 2_000, "validation": 300, "test": 0}
     inputs = {
         "shards": published(store, "shards", lambda folder: write_shards(folder, counts)),
         "tokenizer": published(store, "tokenizer", write_tokenizer),
