@@ -1,8 +1,8 @@
 """Random faults at random moments of a run of a really running Airflow: a retry or a clear brings it to its end.
 
 After each trial: no process of the killed task is left after the grace period and five seconds, nor any of the run
-after its end; no reader saw a partial artifact; the artifacts are the undisturbed run's; MLflow has exactly one run of the
-pipeline and one of each stage, and they finished.
+after its end; no reader saw a partial artifact; the artifacts are the undisturbed run's; MLflow has exactly one run of
+the pipeline and one of each stage, and they finished.
 """
 
 from __future__ import annotations
