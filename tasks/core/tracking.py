@@ -42,7 +42,7 @@ class Tracker:
 
     def __init__(self, run: RunContext, stage: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         told = {"run": asdict(run), "stage": stage, "params": params, "tags": tags}
-        self._start = {"kind": "start", **told}
+        self._start: dict[str, Any] = {"kind": "start", **told}
         self._process: subprocess.Popen[str] | None = None
         self._spool: Spool | None = None
         self._enabled = bool(run.pipeline)

@@ -3,7 +3,7 @@
 After each trial: no reader saw a partial artifact, no process is left after the grace period and five seconds, the next
 attempt makes what an undisturbed one makes, and MLflow has exactly one run of the stage, which finished.
 
-The long run has 300 trials: 225 here, 17 or 18 of each kind; 60 of training, 15 of each; 15 through Airflow, 3 or 4 of
+The long run has 300 trials: 225 here, 17 or 18 of each kind; 60 of training, 15 of each; 15 through Airflow, 3 of
 each. A trial's number is its seed, so it is the same each time::
 
     HEADRACE_FAULT_TRIALS=300 bin/with-env python -m pytest tests/faults
