@@ -98,8 +98,9 @@ def outcome_of(exchange: Exchange, code: int) -> dict[str, Any]:
         or was_ended_by(signal.SIGKILL, log)
         or (failure is None and was_ended_by(signal.SIGTERM, log))
     ):
+        who = "torchrun" if code == -signal.SIGKILL else "a training process"
         raise TryAgain(
-            f"{'torchrun' if code == -signal.SIGKILL else 'a training process'} was killed (by a person, or by the kernel when memory ran out)",
+            f"{who} was killed (by a person, or by the kernel when memory ran out)",
             subject=str(exchange.logs),
             next_step=f"the same command resumes from step {checkpoint.last_step(exchange.checkpoints)}",
         )
