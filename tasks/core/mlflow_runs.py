@@ -28,7 +28,7 @@ MAX_BATCH = 500
 PARENT, STAGE, RUN, CACHED = "mlflow.parentRunId", "headrace.stage", "headrace.run", "headrace.cached"
 ATTEMPT = "headrace.attempt_ms"
 """When the newest attempt of a stage began: what an older one left behind is written later, but says no more how the
-stage ended."""
+stage ended. It rises from attempt to attempt, whatever the clock does (:func:`tasks.core.spool.rising_ms`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +97,12 @@ def open_run(
     """The run of a pipeline run (``stage`` empty) or of one of its stages; found again by a retry.
 
     A stage whose pipeline run could not be opened in time finds or opens it now. ``at_ms`` is when the
-    attempt began; what is no attempt of a stage counts as beginning now.
+    attempt began; what is no attempt of a stage comes after all attempts there were.
     """
     experiment = experiment_of(mlflow, run.pipeline)
     wanted = f"tags.`{RUN}` = '{quoted(run.run_id)}' and tags.`{STAGE}` = '{quoted(stage)}'"
     found = mlflow.search_runs([experiment], wanted, max_results=1)
-    began_ms = at_ms or now_ms()
+    began_ms = at_ms or max([now_ms(), *(attempt_of(one) + 1 for one in found)])
     if found:
         run_id = found[0].info.run_id
         if is_newest(found[0], began_ms):
@@ -116,7 +116,12 @@ def open_run(
 
 def is_newest(run: Run, at_ms: int) -> bool:
     """Whether nobody who began later has taken the run."""
-    return int(run.data.tags.get(ATTEMPT, "0")) <= at_ms
+    return attempt_of(run) <= at_ms
+
+
+def attempt_of(run: Run) -> int:
+    """When the newest attempt began that has taken the run."""
+    return int(run.data.tags.get(ATTEMPT, "0"))
 
 
 def end_run(mlflow: MlflowClient, run_id: str, status: str, at_ms: int) -> None:

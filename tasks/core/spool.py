@@ -11,12 +11,15 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from tasks.core.store import VAR
+
+LAST = "last-attempt"
 
 
 def folder() -> Path:
@@ -69,6 +72,23 @@ def new_spool(stage: str) -> Spool:
     file = path.open("x+", encoding="utf-8")
     fcntl.flock(file, fcntl.LOCK_EX)
     return Spool(path, file)
+
+
+def rising_ms() -> int:
+    """The time in milliseconds, but later than whatever this said before: a retry comes after what it retries even if
+    somebody sets the clock back meanwhile.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written.
+    """
+    folder().mkdir(parents=True, exist_ok=True)
+    with (folder() / LAST).open("a+", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        said = max(int(time.time() * 1000), int(file.read() or 0) + 1)
+        file.truncate(0)
+        file.write(str(said))
+        return said
 
 
 def left_spools() -> Iterator[Spool]:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tasks.core.mlflow_runs import RunContext, now_ms, warn
-from tasks.core.spool import Spool, new_spool
+from tasks.core.spool import Spool, new_spool, rising_ms
 from tasks.core.store import REPOSITORY
 
 READY_S = 120.0
@@ -42,7 +42,7 @@ class Tracker:
 
     def __init__(self, run: RunContext, stage: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         told = {"run": asdict(run), "stage": stage, "params": params, "tags": tags}
-        self._start = {"kind": "start", "at_ms": now_ms(), **told}
+        self._start: dict[str, Any] = {"kind": "start", **told}
         self._process: subprocess.Popen[str] | None = None
         self._spool: Spool | None = None
         self._enabled = bool(run.pipeline)
@@ -52,6 +52,7 @@ class Tracker:
         if not self._enabled:
             return self
         try:
+            self._start["at_ms"] = rising_ms()
             self._spool = new_spool(str(self._start["stage"]))
         except OSError as trouble:
             warn(f"not tracked: nothing can be kept for it: {trouble}")

@@ -93,9 +93,14 @@ def outcome_of(exchange: Exchange, code: int) -> dict[str, Any]:
     if outcome is not None:
         raise TryAgain(f"stopped after step {outcome['step']}, which is saved", next_step="run the same command")
     log = exchange.logs / TORCHRUN_LOG
-    if was_ended_by(signal.SIGKILL, log) or (failure is None and was_ended_by(signal.SIGTERM, log)):
+    if (
+        code == -signal.SIGKILL
+        or was_ended_by(signal.SIGKILL, log)
+        or (failure is None and was_ended_by(signal.SIGTERM, log))
+    ):
+        who = "torchrun" if code == -signal.SIGKILL else "a training process"
         raise TryAgain(
-            "a training process was killed (by a person, or by the kernel when memory ran out)",
+            f"{who} was killed (by a person, or by the kernel when memory ran out)",
             subject=str(exchange.logs),
             next_step=f"the same command resumes from step {checkpoint.last_step(exchange.checkpoints)}",
         )

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -188,6 +189,34 @@ def test_what_an_older_attempt_left_behind_does_not_undo_how_the_stage_ended(sto
     assert tracking_process.replay() == 1
     (made,) = stage_runs()
     assert (made.info.status, made.data.metrics["loss"]) == ("FINISHED", 2.5)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Sets the clock back by seconds."""
+    return lambda seconds, real=time.time: monkeypatch.setattr(time, "time", lambda: real() - seconds)
+
+
+def test_a_retry_ends_the_run_of_its_stage_though_the_clock_was_set_back(clock):
+    for seconds, status in ((0, "FAILED"), (3600, "FINISHED")):
+        clock(seconds)
+        with suppress(ZeroDivisionError), Tracker(CONTEXT, "make", {}, {}):
+            assert status == "FINISHED" or 1 / 0
+    assert [one.info.status for one in stage_runs()] == ["FINISHED"]
+
+
+def test_what_is_closed_stays_closed_though_the_clock_was_set_back(clock, outage):
+    with Tracker(CONTEXT, "make", {}, {}) as killed:
+        killed._send({"kind": "end", "status": "KILLED"})
+    outage()
+    clock(3600)
+    parent = mlflow_runs.open_parent("toy", "run 1")["mlflow_run_id"]
+    found = {"stage": "make", "mlflow_run_id": "", "result": {"num_documents": 3}}
+    with Tracker(CONTEXT, "make", {}, {}):
+        pass
+    mlflow_runs.close(RunContext(pipeline="toy", run_id="run 1", mlflow_run_id=parent), "FINISHED", [found])
+    tracking_process.replay()
+    assert [one.info.status for one in stage_runs()] == ["FINISHED"]
 
 
 def test_a_stage_that_was_killed_after_it_had_published_stays_finished_when_its_words_come_late(outage):

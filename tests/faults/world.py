@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tasks.core.artifact import Artifact, altered, file_digest, newest
+from tasks.core.artifact import Artifact
 from tasks.core.store import Store, open_store
+from tests.browser.conftest import needed
+from tests.faults.reader import artifacts
 
 ROOT = Path(__file__).parents[2]
 MARK = "HEADRACE_TRIAL"
 GRACE_S = 6
 OPERATOR = """
-import signal, sys
+import configparser, os, signal, sys, types
+settings = configparser.ConfigParser()
+settings["headrace"] = {"grace_s": os.environ["AIRFLOW__HEADRACE__GRACE_S"]}
+for name in ("airflow", "airflow.sdk", "airflow.sdk.configuration"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["airflow.sdk.configuration"].conf = settings
 from plugins.operators.backends import LocalJob
 job = LocalJob(["run", sys.argv[1], "--spec", "-"], sys.stdin.read(), {})
 signal.signal(signal.SIGTERM, lambda *_: job.stop())
@@ -32,7 +40,29 @@ for line in job.lines():
     print(line, flush=True)
 sys.exit(job.exit_code())
 """
-"""What Airflow's task does, in a process of its own: starts the stage under the reaper, lets go of it at SIGTERM."""
+"""What Airflow's task does, in a process of its own: starts the stage under the reaper, lets go of it at SIGTERM.
+Of Airflow it needs one setting; importing all of it takes two seconds, and :mod:`tests.faults.test_airflow` does."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """Processes that are known by their command line."""
+
+    naming: str
+    but: str = "\0"
+    """What their command line does not hold."""
+
+    def is_run_by(self, command: str) -> bool:
+        return self.naming in command and self.but not in command
+
+
+TASK = Victim("LocalJob")
+REAPER = Victim("reaper.py")
+STAGE = Victim("-m tasks run", but="reaper.py")
+TRACKING = Victim("tasks.core.tracking_process")
+TORCHRUN = Victim("torch.distributed.run")
+RANK = Victim("tasks.training.process", but="torch.distributed.run")
+ANYBODY = Victim("")
 
 
 @dataclass
@@ -47,6 +77,12 @@ class World:
     tracking_uri: str = ""
     parent: str = ""
     """The pipeline run in MLflow, which pin opens and close ends."""
+    seconds: float = 9.0
+    """How long an undisturbed attempt takes; faults come up to then."""
+    clock: str = ""
+    """How wrong the clock is for what is started from now on, as libfaketime takes it: ``-1h``."""
+    codes: list[int] = field(default_factory=list)
+    """How the attempts ended that were waited for."""
 
     def __post_init__(self) -> None:
         self.tracking_uri = self.tracking_uri or f"sqlite:///{self.folder}/mlflow.db"
@@ -70,6 +106,7 @@ class World:
             "MLFLOW_TRACKING_URI": self.tracking_uri,
             "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
             "AIRFLOW__HEADRACE__GRACE_S": str(GRACE_S),
+            **(wrong_clock(self.clock) if self.clock else {}),
         }
 
     def attempt(self) -> Attempt:
@@ -96,28 +133,24 @@ class World:
         process.stdin.close()
         return Attempt(self, process)
 
-    def processes(self, naming: str = "") -> list[int]:
-        """Live processes of this trial, whatever their session, whose command line holds ``naming``."""
+    def processes(self, victim: Victim = ANYBODY) -> list[int]:
+        """Live processes of this trial, whatever their session."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
                 if not entry.name.isdigit() or f"{MARK}={self.token}".encode() not in (entry / "environ").read_bytes():
                     continue
-                if naming.encode() in (entry / "cmdline").read_bytes().replace(b"\0", b" "):
+                if victim.is_run_by((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()):
                     found.append(int(entry.name))
             except OSError:  # it ended meanwhile
                 continue
         return found
 
-    def kill(self, naming: str) -> bool:
-        """SIGKILL to every process of the trial with ``naming`` in its command line; whether there was one."""
-        victims = self.processes(naming)
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        return bool(victims)
+    def kill(self, victim: Victim, draw: random.Random) -> None:
+        """SIGKILL to one such process of the trial, if there is any."""
+        if found := self.processes(victim):
+            with suppress(ProcessLookupError):
+                os.kill(draw.choice(sorted(found)), signal.SIGKILL)
 
     def wait_for_silence(self) -> float:
         """Seconds until no process of the trial is left; at most twice what the reaper promises."""
@@ -127,7 +160,7 @@ class World:
         return time.monotonic() - began
 
     def artifacts(self) -> list[Artifact]:
-        return [found for path in self.store.artifacts(self.stage) if (found := newest(self.store, path))]
+        return artifacts(self.store, self.stage)
 
     def stage_runs(self) -> list[str]:
         """Status of every run of this stage in the tracking database."""
@@ -151,36 +184,17 @@ class Attempt:
         return self.process.poll() is not None
 
     def wait(self, timeout_s: float = 120) -> int:
-        return self.process.wait(timeout_s)
+        code = self.process.wait(timeout_s)
+        self.world.codes.append(code)
+        return code
 
 
-class Reader(threading.Thread):
-    """Reads the store all the time, as a later stage would, and notes every artifact that is not whole."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(daemon=True)
-        self.world, self.violations, self.done = world, list[str](), threading.Event()
-
-    def run(self) -> None:
-        while not self.done.wait(0.05):
-            for artifact in self.world.artifacts():
-                self.violations += damage(artifact)
-
-    def stop(self) -> list[str]:
-        self.done.set()
-        self.join()
-        return self.violations
-
-
-def damage(artifact: Artifact) -> list[str]:
-    """What is wrong with a published artifact: files that are gone, cut off or other than the record says."""
-    if lost := altered(artifact):
-        return lost
-    return [
-        f"{file.path} has other bytes"
-        for file in artifact.record.files
-        if file_digest(artifact.path / file.path) != file.sha256
-    ]
+def wrong_clock(offset: str) -> dict[str, str]:
+    """Variables under which programs are told a wrong time of day. What files say and what measures durations stays
+    right, as when somebody sets the clock of one machine of many."""
+    library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+    needed(library, "libfaketime (apt-get install faketime)")
+    return {"LD_PRELOAD": str(library), "FAKETIME": offset, "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
 
 
 def copy_database(template: Path, folder: Path) -> None:

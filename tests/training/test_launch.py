@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tasks.core.errors import GateError, TryAgain
 from tasks.training import checkpoint
 from tasks.training.exchange import Exchange
-from tasks.training.launch import refuse_company, run_training
+from tasks.training.launch import TORCHRUN_LOG, outcome_of, refuse_company, run_training
 from tasks.training.process import alone
 from tests.training.plans import plan
 
@@ -32,3 +34,10 @@ def test_a_ledger_that_does_not_lead_up_to_the_checkpoint_is_refused_before_anyt
     with pytest.raises(GateError, match="step 1: no process has read anything"):
         run_training("none:none", {}, plan(num_steps=300), exchange)
     assert not list(exchange.logs.iterdir())
+
+
+def test_a_launcher_that_was_killed_before_anything_was_saved_is_worth_another_try(exchange):
+    exchange.prepare({})
+    (exchange.logs / TORCHRUN_LOG).touch()
+    with pytest.raises(TryAgain, match="torchrun was killed"):
+        outcome_of(exchange, -signal.SIGKILL)
