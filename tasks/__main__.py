@@ -7,6 +7,7 @@ python -m tasks show dags/lifecycle.yaml
 python -m tasks check
 python -m tasks gc --dry-run
 python -m tasks copy URI /mnt/production/store
+python -m tasks promote URI
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from typing import Any, get_args
 
 from tasks.core import events, gc, mlflow_runs, probe, roots, tracking_process
 from tasks.core.artifact import Artifact, find, key_folders, name_of, newest, published
+from tasks.core.champion import crown
 from tasks.core.check import Damage, check
 from tasks.core.config import plain, validated
 from tasks.core.copy import copy
 from tasks.core.drift import OnDrift
-from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError
+from tasks.core.errors import ConfigError, DataError, HeadraceError, NothingNew, ServiceError
 from tasks.core.estimate import Cost, cost_told, total_told
 from tasks.core.mlflow_runs import RunContext
+from tasks.core.pins import filled, pinned, resolve_pins
 from tasks.core.pipeline import Pipeline, load, near
 from tasks.core.plan import plan
 from tasks.core.registered import registered_artifacts
@@ -69,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
         ("check", do_check, "read every byte again that the store vouches for, or prove that the store can be used"),
         ("copy", do_copy, "copy an artifact to another store, verified, and keep it there"),
         ("gc", do_gc, "remove what nobody can read any more and, a day after marking it, what nobody needs"),
+        ("promote", do_promote, "make a packaged model the champion"),
         ("pin", do_pin, "resolve what may change to digests and open the MLflow run (for DAGs)"),
         ("close", do_close, "close the MLflow run (for DAGs)"),
         ("replay", do_replay, "write to MLflow what it could not take before"),
@@ -102,6 +106,9 @@ def add_store_arguments(verbs: Mapping[str, argparse.ArgumentParser]) -> None:
     check = verbs["check"]
     check.add_argument("uris", nargs="*", metavar="URI", help="artifacts to check, or all (default: all)")
     check.add_argument("--probe", action="store_true", help="prove that of many who publish at once exactly one wins")
+    promoting = verbs["promote"]
+    promoting.add_argument("uri", metavar="URI", help="the artifact of the stage package")
+    promoting.add_argument("--partition", default="", help="the newest partition it has learned from, if any")
     copying = verbs["copy"]
     copying.add_argument("uri", metavar="URI", help="the artifact")
     copying.add_argument("target", metavar="STORE", help="where to copy it to")
@@ -131,6 +138,7 @@ def do_run(options: argparse.Namespace) -> int:
 def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
     """Every stage in order in this process, tracked as one run; what Airflow does with a process per stage."""
     run_id = f"cli__{datetime.now(UTC).isoformat(timespec='seconds')}"
+    pipeline, pins = pinned(pipeline, open_store(options.store))
     parent = opened_run(pipeline.name, run_id)
     context = RunContext(pipeline=pipeline.name, run_id=run_id, mlflow_run_id=parent["mlflow_run_id"])
     forced = forced_stages(options.force, pipeline)
@@ -138,7 +146,9 @@ def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:
     status = "FAILED"
     try:
         for name, wiring in pipeline.wiring.items():
-            inputs = {one: outcomes[source].uri for one, source in wiring.items()}
+            inputs = {
+                one: pins[source].uri if source in pins else outcomes[source].uri for one, source in wiring.items()
+            }
             config = plain(pipeline.configs[name])
             spec = Spec(
                 stage=name,
@@ -275,6 +285,16 @@ def do_copy(options: argparse.Namespace) -> int:
     return 0
 
 
+def do_promote(options: argparse.Namespace) -> int:
+    found = find(open_store(options.store), options.uri)
+    if "model_name" not in found.record.config:
+        stage = found.record.identity.stage
+        raise ConfigError(f"{options.uri} is an artifact of {stage}; what is promoted is one of package")
+    made = crown(found.record.config["model_name"], found.uri, options.partition)
+    print(f"models:/{made.model}@champion is version {made.version}: {found.uri}")
+    return 0
+
+
 def do_gc(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     for uri in options.keep:
@@ -305,13 +325,16 @@ def asked_registry(options: argparse.Namespace) -> tuple[set[str] | None, Servic
 
 def do_pin(options: argparse.Namespace) -> int:
     request = read_json(options.spec or "-")
-    fingerprints = {}
-    for name, values in request["configs"].items():
-        seen = fingerprint(name, validated(config_type_of(name), values, stage=name))
-        if seen is not None:
-            fingerprints[name] = seen
+    configs = {name: validated(config_type_of(name), one, stage=name) for name, one in request["configs"].items()}
+    pins = resolve_pins(configs, request.get("champion", []), open_store(options.store), request.get("partition", ""))
+    try:
+        fingerprints = {name: fingerprint(name, config) for name, config in filled(configs, pins).items()}
+    except NothingNew as error:
+        write_outcome(request, {"nothing_new": str(error)})
+        return 0
     parent = opened_run(request["pipeline"], request["run_id"])
-    write_outcome(request, {"fingerprints": fingerprints, **parent})
+    seen = {name: one for name, one in fingerprints.items() if one is not None}
+    write_outcome(request, {"fingerprints": seen, **asdict(pins), **parent})
     return 0
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from tasks.core import plan
 from tasks.core.artifact import Artifact
 from tasks.core.errors import DataError
+from tasks.core.pins import pinned
 from tasks.core.pipeline import Pipeline
 from tasks.core.store import Store, local
 
@@ -47,7 +48,8 @@ def show(pipeline: Pipeline, store: Store) -> None:
 
 def newest_artifacts(pipeline: Pipeline, store: Store) -> dict[str, Artifact]:
     """The artifact of every stage, followed from the knobs; a run that ended is found again by them."""
-    known: dict[str, Artifact | None] = {}
+    pipeline, pins = pinned(pipeline, store)
+    known: dict[str, Artifact | None] = dict(pins)
     for stage, wiring in pipeline.wiring.items():
         inputs = {name: known[source] for name, source in wiring.items()}
         step, found = plan.foretell(pipeline, store, stage, inputs, force=(), on_drift="warn")
@@ -58,7 +60,7 @@ def newest_artifacts(pipeline: Pipeline, store: Store) -> dict[str, Artifact]:
                 next_step=f"python -m tasks run {pipeline.path}",
             )
         known[stage] = found
-    return {stage: found for stage, found in known.items() if found is not None}
+    return {stage: found for stage, found in known.items() if found is not None and stage not in pins}
 
 
 def result_of(made: Mapping[str, Artifact], stage: str) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The first and the last task of a DAG: what all the others see as the world, and the tidying up.
 
-``pin`` looks once at everything that may change while the DAG runs (today the source files) and hands on its digests;
-later tasks refuse anything else, so a retry sees what the first try saw. It is a plain task, not one of Airflow's
-setups: clearing a task clears its setups too, and a cleared task must keep its pins. It also opens the parent run in
-MLflow; ``close``, a teardown, closes it and all that was left open, and does not hide a failure.
+``pin`` looks once at everything that may change while the DAG runs (the source files, the partition it is for, the
+champion and what that was made from) and hands on digests and addresses; later tasks refuse anything else, so a retry
+sees what the first try saw. It is a plain task, not one of Airflow's setups: clearing a task clears its setups too, and
+a cleared task must keep its pins. It also opens the parent run in MLflow; ``close``, a teardown, closes it and all that
+was left open, and does not hide a failure.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import TaskInstanceState
+from airflow.sdk import TaskInstanceState, XComArg
+from airflow.sdk.exceptions import AirflowSkipException
 
 from plugins.operators.command import TasksOperator
 
@@ -30,16 +32,33 @@ def current_pin() -> str | None:
     return _pin.get()
 
 
+class PinnedChampion:
+    """What the champion was made from: ``champion["dedup"]`` is an input for a step, as ``raw.output`` is."""
+
+    def __init__(self, pin: PinOperator) -> None:
+        self._pin = pin
+
+    def __getitem__(self, stage: str) -> Any:
+        """The nearest artifact of a stage among what the champion was made from, as pin resolves it."""
+        self._pin.from_champion[stage] = None
+        return XComArg(self._pin, key=champion_key(stage))
+
+
+def champion_key(stage: str) -> str:
+    """Name under which pin hands on one of the champion's artifacts."""
+    return f"champion_{stage}"
+
+
 @contextmanager
-def pinned(*, pipeline: str) -> Iterator[None]:
-    """Put every task of the block between ``pin`` and ``close``."""
+def pinned(*, pipeline: str) -> Iterator[PinnedChampion]:
+    """Put every task of the block between ``pin`` and ``close``; the block gets the champion."""
     pin = PinOperator(task_id="pin", pipeline=pipeline)
     close = CloseOperator(task_id="close", pipeline=pipeline, pin_task_id=pin.task_id).as_teardown()
     dag = pin.dag
     outside = set(dag.task_ids)
     token = _pin.set(pin.task_id)
     try:
-        yield
+        yield PinnedChampion(pin)
     finally:
         _pin.reset(token)
     for task in [task for task in dag.tasks if task.task_id not in outside]:
@@ -50,14 +69,35 @@ def pinned(*, pipeline: str) -> Iterator[None]:
 
 
 class PinOperator(TasksOperator):
-    """Refuses wrong knobs before anything runs, takes the fingerprints and opens the parent run."""
+    """Refuses wrong knobs before anything runs, takes the fingerprints, finds the champion, opens the parent run."""
 
     ui_color = "#f5efe0"
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.from_champion: dict[str, None] = {}
+        """Stages whose artifacts the DAG takes from the champion, in the order of the file."""
+
     def execute(self, context: Context) -> dict[str, Any]:
-        """Fingerprints by stage, and the parent run."""
-        spec = {"pipeline": self.pipeline_name, "run_id": context["run_id"], "configs": self.configs(context)}
-        return self.run_command(["pin"], spec, context)
+        """Fingerprints and pinned knobs by stage, and the parent run; the champion's artifacts under keys of their own.
+
+        Raises:
+            AirflowSkipException: no new data has come.
+        """
+        spec = {
+            "pipeline": self.pipeline_name,
+            "run_id": context["run_id"],
+            "configs": self.configs(context),
+            "champion": list(self.from_champion),
+            "partition": context.get("partition_key") or "",
+        }
+        pins = self.run_command(["pin"], spec, context)
+        if "nothing_new" in pins:
+            self.log.info("nothing to do: %s", pins["nothing_new"])
+            raise AirflowSkipException(pins["nothing_new"])
+        for stage, uri in pins["champion"].items():
+            context["ti"].xcom_push(champion_key(stage), {"uri": uri})
+        return pins
 
 
 class CloseOperator(TasksOperator):

@@ -58,7 +58,7 @@ class StageOperator(TasksOperator):
         forced = context["params"].get("force", [])
         return {
             "stage": self.stage,
-            "config": self.configs(context)[self.stage],
+            "config": self.configs(context)[self.stage] | pins.get("knobs", {}).get(self.stage, {}),
             "inputs": self.input_uris(context),
             "force": self.stage in forced or "all" in forced,
             "on_drift": self.on_drift,

@@ -1,10 +1,12 @@
 """Typed configuration: what a stage's knobs are, what they mean, and what a wrong one is told.
 
-A stage's configuration is a frozen dataclass that derives from :class:`Config`. Three kinds of knob:
+A stage's configuration is a frozen dataclass that derives from :class:`Config`. Four kinds of knob:
 
 * a plain field is part of the artifact's identity;
 * ``runtime(default)`` changes only how a stage runs: recorded, but outside the identity;
-* ``dial(default)`` is part of the identity and appears on Airflow's trigger form.
+* ``dial(default)`` is part of the identity and appears on Airflow's trigger form;
+* ``pinned(default)`` says where in a changing world to look; the first task of a run fills it in for all of them. It is
+  outside the identity, which what is found there enters.
 
 A plain knob that came later is ``later(default, neutral=…)``: at the neutral value, which is how the stage behaved
 before the knob existed, it is left out of the identity, so the artifacts made until then keep their keys.
@@ -25,7 +27,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from tasks.core.errors import ConfigError
 
 KIND = "headrace.kind"
-"""Key of a dataclass field's metadata that holds ``runtime`` or ``dial``."""
+"""Key of a dataclass field's metadata that holds ``runtime``, ``dial`` or ``pinned``."""
+OUTSIDE = ("runtime", "pinned")
+"""Kinds of knob that are no part of the identity."""
 NEUTRAL = "headrace.neutral"
 """Key of a dataclass field's metadata that holds the value a later knob is neutral at."""
 
@@ -52,13 +56,18 @@ def dial(default: Any) -> Any:
     return field(default=default, metadata={KIND: "dial"})
 
 
+def pinned(default: Any) -> Any:
+    """A knob that a run's first task fills in by its name, from what it resolves (see tasks/core/pins.py)."""
+    return field(default=default, metadata={KIND: "pinned"})
+
+
 def later(default: Any, *, neutral: Any) -> Any:
     """A knob that a released stage did not have; ``neutral`` is the JSON value that stands for its absence."""
     return field(default=default, metadata={NEUTRAL: neutral})
 
 
 def knobs_of(config_type: type[Config], kind: str) -> Iterator[str]:
-    """Names of the knobs of one kind (``runtime`` or ``dial``), in the order they are written."""
+    """Names of the knobs of one kind (``runtime``, ``dial`` or ``pinned``), in the order they are written."""
     return (f.name for f in fields(config_type) if f.metadata.get(KIND) == kind)
 
 
@@ -119,7 +128,7 @@ def plain(config: Config) -> dict[str, Any]:
 
 
 def identity_of(config: Config) -> dict[str, Any]:
-    """The knobs that decide what the stage makes, as JSON values: neither runtime knobs nor later ones that are
+    """The knobs that decide what the stage makes, as JSON values: no runtime or pinned knob and no later one that is
     neutral, nested ones too."""
     identity: dict[str, Any] = _deciding(config, plain(config))
     return identity
@@ -130,7 +139,7 @@ def _deciding(config: Any, values: Any) -> Any:
         return {
             f.name: _deciding(getattr(config, f.name), values[f.name])
             for f in fields(config)
-            if f.metadata.get(KIND) != "runtime" and not _is_neutral(f.metadata, values[f.name])
+            if f.metadata.get(KIND) not in OUTSIDE and not _is_neutral(f.metadata, values[f.name])
         }
     if isinstance(config, tuple | list):
         return [_deciding(one, value) for one, value in zip(config, values, strict=True)]

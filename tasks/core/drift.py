@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -23,6 +23,8 @@ import tasks
 OnDrift = Literal["warn", "rerun", "fail"]
 OWN_MODULES = ("stage", "config", "fingerprint")
 DIGEST_CHARS = 16
+MAX_TOLD = 4
+"""Files named in one line; a new release may well change dozens."""
 _MODULE = re.compile(r"(tasks(?:\.\w+)+)(?::\w+)?")
 
 
@@ -42,6 +44,11 @@ def drift(stage: str, recorded: Mapping[str, str]) -> list[str]:
     """The files whose code is not what made an artifact: changed, new or gone since; empty when nothing drifted."""
     now = source_of(stage)
     return [path_of(name) for name in sorted({*recorded, *now}) if recorded.get(name) != now.get(name)]
+
+
+def told(files: Sequence[str]) -> str:
+    """The first few of the files that drifted, and how many more there are."""
+    return ", ".join(files[:MAX_TOLD]) + (f" and {len(files) - MAX_TOLD} more files" if len(files) > MAX_TOLD else "")
 
 
 def path_of(module: str) -> str:

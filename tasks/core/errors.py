@@ -3,7 +3,8 @@
     HeadraceError               1   a fault of ours
     ├── ConfigError             2   a knob, a name or a file of the pipeline is wrong; nothing ran
     ├── DataError               3   the data is not what the stage needs
-    │   └── GateError           3   a number is outside its band; the artifact was refused
+    │   ├── GateError           3   a number is outside its band; the artifact was refused
+    │   └── NothingNew          3   no new data has come; a scheduled run has nothing to do
     ├── ServiceError            4   a service, a disk or a program is missing; trying later may help
     └── TryAgain               75   interrupted or overtaken; the same command will continue
 
@@ -50,6 +51,10 @@ class DataError(HeadraceError):
 
 class GateError(DataError):
     """A measured number is outside the band the configuration allows."""
+
+
+class NothingNew(DataError):  # noqa: N818 (not a fault: it says that there is nothing to do)
+    """What a scheduled run would read has not come."""
 
 
 class ServiceError(HeadraceError):

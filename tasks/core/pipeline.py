@@ -4,6 +4,8 @@ The wiring is read from the DAG file's own text, so there is one place that says
 importing Airflow. For that, a DAG file writes each step as one assignment with literal names::
 
     clean = step(stage="clean", inputs={"documents": raw.output})
+
+or, for what the model in service was made from, ``champion["<stage>"]``.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from tasks.core.errors import ConfigError
 from tasks.core.stage import config_type_of, stage_names
 
 Wiring = dict[str, dict[str, str]]
-"""For each stage, in the order of the file: input name to the stage that makes it."""
+"""For each stage, in the order of the file: input name to the stage that makes it, or to ``champion/<stage>``."""
+CHAMPION = "champion"
+INPUTS = 'inputs must be a literal {"name": variable.output} or {"name": champion["stage"]}'
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,13 @@ def read_wiring(dag_file: Path) -> Wiring:
     return wiring
 
 
+def from_champion(wiring: Wiring) -> list[str]:
+    """The stages whose artifacts are taken from the champion, each once."""
+    sources = [source for inputs in wiring.values() for source in inputs.values()]
+    stages = [source.removeprefix(f"{CHAMPION}/") for source in sources if source.startswith(f"{CHAMPION}/")]
+    return list(dict.fromkeys(stages))
+
+
 def steps_of(tree: ast.AST) -> list[tuple[str, ast.Call]]:
     """Every ``step(…)`` call with the variable it is assigned to (empty when to none), in the order of the file."""
     named = {
@@ -201,14 +212,21 @@ def read_step(call: ast.Call, stage_of: Mapping[str, str]) -> tuple[str, dict[st
     if stage.value not in stage_names():
         raise ValueError(f"no such stage: {stage.value}{near(stage.value, stage_names())}")
     inputs = given.get("inputs", ast.Dict(keys=[], values=[]))
-    if not isinstance(inputs, ast.Dict):
-        raise ValueError('inputs must be a literal {"name": variable.output}')
-    found = {}
-    for name, value in zip(inputs.keys, inputs.values, strict=True):
-        if not isinstance(name, ast.Constant) or not isinstance(value, ast.Attribute):
-            raise ValueError('inputs must be a literal {"name": variable.output}')
-        source = value.value.id if isinstance(value.value, ast.Name) else ""
-        if value.attr != "output" or source not in stage_of:
+    if not isinstance(inputs, ast.Dict) or not all(isinstance(name, ast.Constant) for name in inputs.keys):
+        raise ValueError(INPUTS)
+    names = [name.value for name in inputs.keys if isinstance(name, ast.Constant)]
+    return stage.value, {str(name): source_of(one, stage_of) for name, one in zip(names, inputs.values, strict=True)}
+
+
+def source_of(value: ast.expr, stage_of: Mapping[str, str]) -> str:
+    """Where one input comes from: the stage of ``variable.output``, or ``champion/<stage>``."""
+    match value:
+        case ast.Attribute(value=ast.Name(id=variable), attr="output") if variable in stage_of:
+            return stage_of[variable]
+        case ast.Subscript(value=ast.Name(id="champion"), slice=ast.Constant(value=str(stage))):
+            if stage not in stage_names():
+                raise ValueError(f"no such stage: {stage}{near(stage, stage_names())}")
+            return f"{CHAMPION}/{stage}"
+        case ast.Attribute():
             raise ValueError(f"{ast.unparse(value)} is not the output of an earlier step")
-        found[str(name.value)] = stage_of[source]
-    return stage.value, found
+    raise ValueError(INPUTS)

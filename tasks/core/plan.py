@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from tasks.core import stage
 from tasks.core.artifact import Artifact, Identity, altered, newest
 from tasks.core.config import Config, identity_of, shortened
-from tasks.core.drift import OnDrift, drift
+from tasks.core.drift import OnDrift, drift, told
 from tasks.core.estimate import Cost, estimate
+from tasks.core.pins import pinned
 from tasks.core.pipeline import Pipeline
 from tasks.core.store import Store
 
@@ -29,9 +31,10 @@ class Step:
 
 def plan(pipeline: Pipeline, store: Store, *, force: Iterable[str] = (), on_drift: OnDrift = "warn") -> list[Step]:
     """Foretell every stage of a pipeline from its knobs, the records, our source and the world as they are now."""
+    pipeline, pins = pinned(pipeline, store)
     steps: list[Step] = []
-    known: dict[str, Artifact | None] = {}
-    sizes: dict[str, int] = {}
+    known: dict[str, Artifact | None] = dict(pins)
+    sizes = {name: one.size_bytes for name, one in pins.items()}
     for name, wiring in pipeline.wiring.items():
         inputs = {one: known[source] for one, source in wiring.items()}
         step, known[name] = foretell(pipeline, store, name, inputs, force=force, on_drift=on_drift)
@@ -81,7 +84,7 @@ def foretell(
     if not (changed := drift(name, found.record.made["source"])):
         return Step(name, "cached", f"made {found.record.made['at']}"), found
     if on_drift == "warn":
-        return Step(name, "cached", f"made {found.record.made['at']}, before {', '.join(changed)} changed"), found
+        return Step(name, "cached", f"made {found.record.made['at']}, before {told(changed)} changed"), found
     fate = "will run" if on_drift == "rerun" else "refused"
     return Step(name, fate, why(store, identity)), None
 
@@ -101,7 +104,7 @@ def why(store: Store, identity: Identity) -> str:
     if found is not None and (lost := altered(found)):
         return f"because {', '.join(lost)}"
     if found is not None and (changed := drift(identity.stage, found.record.made["source"])):
-        return f"because of drift: {', '.join(changed)} changed"
+        return f"because of drift: {told(changed)} changed"
     others = [one for path in store.artifacts(identity.stage) if (one := newest(store, path)) is not None]
     if not others:
         return "because it was never made in this store"
@@ -153,6 +156,11 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     if name not in values:
         return "nothing"
     value = values[name]
-    if isinstance(value, str) and len(value) == 64:
-        return value[:8]
-    return shortened(value)
+    if isinstance(value, list):
+        return shortened([_cut(one) for one in value])
+    return str(_cut(value)) if _cut(value) != value else shortened(value)
+
+
+def _cut(value: Any) -> Any:
+    """The beginning of a SHA-256, which is enough to see that it changed."""
+    return value[:8] if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else value

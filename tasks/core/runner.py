@@ -30,7 +30,7 @@ from tasks.core.artifact import (
 )
 from tasks.core.attempt import attempting
 from tasks.core.config import Config, numbers_of, plain, validated
-from tasks.core.drift import OnDrift, drift
+from tasks.core.drift import OnDrift, drift, told
 from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
 from tasks.core.estimate import work_of
 from tasks.core.lease import Lease
@@ -148,14 +148,14 @@ def acceptable(spec: Spec, store: Store, identity: Identity) -> Artifact | None:
     changed = drift(spec.stage, found.record.made["source"]) if found else []
     if not changed or spec.on_drift == "rerun":
         return None if changed else found
-    told = f"{spec.stage}: its artifact was made by other source; changed since: {', '.join(changed)}"
+    words = f"{spec.stage}: its artifact was made by other source; changed since: {told(changed)}"
     if spec.on_drift == "fail":
         raise DataError(
-            told,
-            subject=", ".join(changed),
+            words,
+            subject=told(changed),
             next_step=f"raise VERSION in tasks/{spec.stage}/stage.py, or make it again with --force {spec.stage}",
         )
-    say(f"warning: {told}; if it would now make something else, raise VERSION in tasks/{spec.stage}/stage.py")
+    say(f"warning: {words}; if it would now make something else, raise VERSION in tasks/{spec.stage}/stage.py")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +30,17 @@ class MeasuredSink:
     def note(self, message: str) -> None: ...
 
 
+@dataclass
+class Count:
+    """One count of a stage while it goes on. A stage that begins another count of the same unit begins at less."""
+
+    began_s: float
+    first: float
+    """Where it stood when it was first told: a resumed training does not begin at nothing."""
+    said_s: float
+    done: float = 0.0
+
+
 class ConsoleSink:
     """A progress bar on a terminal, else one line every ten seconds; notes as they come."""
 
@@ -37,8 +49,7 @@ class ConsoleSink:
         self.console = Console(stderr=True)
         self.bar: Progress | None = None
         self.bars: dict[str, TaskID] = {}
-        self.began: dict[str, float] = {}
-        self.said: dict[str, float] = {}
+        self.counts: dict[str, Count] = {}
         self.drops: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -69,15 +80,18 @@ class ConsoleSink:
 
     def progress(self, done: float, total: float | None, unit: str) -> None:
         now = time.monotonic()
-        began = self.began.setdefault(unit, now)
+        count = self.counts.get(unit)
+        if count is None or done < count.done:
+            count = self.counts[unit] = Count(now, done, said_s=now)
+        count.done = done
         if self.bar:
             task = self.bars.get(unit)
             if task is None:
                 task = self.bars[unit] = self.bar.add_task(f"{self.stage} {unit}", total=total)
             self.bar.update(task, completed=done, total=total)
-        elif now - self.said.get(unit, began) >= LOG_EVERY_S:
-            self.said[unit] = now
-            self._line(progress_line(done, total, unit, now - began))
+        elif now - count.said_s >= LOG_EVERY_S:
+            count.said_s = now
+            self._line(progress_line(done, total, unit, (done - count.first) / (now - count.began_s)))
 
     def _line(self, text: str) -> None:
         if self.bar:
@@ -90,9 +104,8 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
-def progress_line(done: float, total: float | None, unit: str, elapsed_s: float) -> str:
+def progress_line(done: float, total: float | None, unit: str, rate: float) -> str:
     """How far, how fast, and how long it will take: ``1,200 of 4,000 steps (30%), 12/s, ETA 233 s``."""
-    rate = done / elapsed_s if elapsed_s > 0 else 0.0
     if total is None:
         return f"{done:,.0f} {unit}, {rate:,.1f}/s"
     left = f", ETA {(total - done) / rate:,.0f} s" if rate > 0 else ""

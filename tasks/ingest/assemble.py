@@ -81,7 +81,7 @@ class Assembler:
             value = row.values.get(source.id_column)
             if value is None:
                 return malformed(row.position, "missing_id", row.values)
-            key = str(value)
+            key = f"{file.partition}/{value}" if file.partition else str(value)
         meta = {"file": file.name, "row": row.position} | self._meta(row, file.format)
         try:
             digest = text_digest(text)

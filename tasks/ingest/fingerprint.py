@@ -13,6 +13,7 @@ def fingerprint(config: IngestConfig) -> dict[str, Any]:
 
     Raises:
         ConfigError: naming every source that has no file.
+        NothingNew: no partition of those asked for is there.
     """
     return {
         name: [[file.name, file.size_bytes, sha256_of(file.path)] for file in files]

@@ -6,9 +6,8 @@ from tasks.core.registered import ARTIFACT_TAG, registered_artifacts
 
 
 @pytest.fixture
-def registry(tmp_path, monkeypatch):
+def registry(mlflow_database):
     """A registry with one model of three versions, of which two have an alias."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     client = mlflow_runs.client()
     client.create_registered_model("song")
     for number in range(3):

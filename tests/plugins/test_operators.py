@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from plugins.operators import last_words
 from plugins.operators.backends import LocalJob
@@ -202,6 +202,47 @@ def test_close_that_finds_nothing_opened_does_nothing(song):
         StageOperator(stage="hum", pipeline=str(song))
     close = dag.get_task("close")
     assert close.closing_request(context_of(close)) is None
+
+
+@pytest.fixture
+def nightly(song):
+    """A DAG whose first stage takes an input from the champion."""
+    with DAG("song", schedule=None, params=params_of(str(song))) as dag, pinned(pipeline=str(song)) as champion:
+        StageOperator(stage="echo", inputs={"tune": champion["hum"]}, pipeline=str(song))
+    return dag
+
+
+PIN = (
+    "import json, pathlib, sys\n"
+    "request = json.load(sys.stdin)\n"
+    "assert (request['champion'], request['partition']) == (['hum'], '2026-11-03'), request\n"
+    "answer = {answer}\n"
+    "pathlib.Path(request['outcome']).write_text(json.dumps(answer))"
+)
+
+
+def test_pin_hands_on_what_the_champion_was_made_from(nightly, tasks_command):
+    tasks_command(PIN.format(answer="{'fingerprints': {}, 'knobs': {}, 'champion': {'hum': '/store/hum/7'}}"))
+    pin, pushed = nightly.get_task("pin"), {}
+    context = context_of(pin) | {"partition_key": "2026-11-03"}
+    context["ti"].xcom_push = pushed.__setitem__
+    pin.execute(context)
+    assert pushed == {"champion_hum": {"uri": "/store/hum/7"}}
+    taken = nightly.get_task("echo").inputs["tune"]
+    assert (taken.operator.task_id, taken.key) == ("pin", "champion_hum")
+
+
+def test_a_night_that_brought_nothing_is_skipped(nightly, tasks_command):
+    tasks_command(PIN.format(answer="{'nothing_new': 'there is no partition 2026-11-03'}"))
+    pin = nightly.get_task("pin")
+    with pytest.raises(AirflowSkipException, match="no partition 2026-11-03"):
+        pin.execute(context_of(pin) | {"partition_key": "2026-11-03"})
+
+
+def test_a_stage_gets_the_knobs_that_pin_filled_in(hum):
+    hum.pin_task_id = "pin"
+    xcom = {"fingerprints": {}, "knobs": {"hum": {"voices": 3}}}
+    assert hum.spec(context_of(hum, xcom=xcom))["config"]["voices"] == 3
 
 
 def test_last_words_come_after_everything_else_a_process_writes():

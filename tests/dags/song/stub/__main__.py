@@ -17,7 +17,8 @@ if request.get("config", {}).get("word") == "refuse":
 if verb == "close":
     sys.exit(0)
 if verb == "pin":
-    answer = {"fingerprints": {"hum": {"air": "fresh"}}, "mlflow_run_id": "parent", "mlflow_url": "http://m/parent"}
+    answer = {"fingerprints": {"hum": {"air": "fresh"}}, "knobs": {}, "champion": {}}
+    answer |= {"mlflow_run_id": "parent", "mlflow_url": "http://m/parent"}
 else:
     stage = request.get("stage")
     answer = {"stage": stage, "uri": f"/store/{stage}", "cached": stage == "echo", "reason": "so it is"}

@@ -1,0 +1,1 @@
+"""Stage: make the challenger the champion, if it is better."""
