@@ -5,7 +5,7 @@ a missed night brought is not lost; leaves out what was there before; mixes the 
 forgotten; and trains on from the champion. The result becomes the champion if it is not worse on held-out text and no
 older. A night that brought nothing is skipped. To fill a gap, or to try another rule on past nights:
 
-    airflow backfill create --dag-id nightly --from-date 2026-11-01 --to-date 2026-11-03 --max-active-runs 1
+    airflow backfill create --dag-id nightly --from-date 2026-11-01 --to-date 2026-11-03T23:00 --max-active-runs 1
 """
 
 from functools import partial
