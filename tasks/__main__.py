@@ -18,31 +18,27 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
-from tasks.core import events, gc, mlflow_runs, probe, roots, tracking_process
-from tasks.core.artifact import Artifact, find, key_folders, name_of, newest, published
-from tasks.core.champion import crown
-from tasks.core.check import Damage, check
+from tasks import upkeep
+from tasks.core import mlflow_runs, tracking_process
+from tasks.core.artifact import find, newest
 from tasks.core.config import plain, validated
-from tasks.core.copy import copy
 from tasks.core.drift import OnDrift
-from tasks.core.errors import ConfigError, DataError, HeadraceError, NothingNew, ServiceError
+from tasks.core.errors import ConfigError, HeadraceError, NothingNew
 from tasks.core.estimate import Cost, cost_told, total_told
 from tasks.core.mlflow_runs import RunContext
 from tasks.core.pins import filled, pinned, resolve_pins
 from tasks.core.pipeline import Pipeline, load, near
 from tasks.core.plan import plan
-from tasks.core.registered import registered_artifacts
-from tasks.core.runner import Outcome, Spec, disk_errors, explain_failure, run, terminated_as_try_again
-from tasks.core.sinks import ConsoleSink
+from tasks.core.runner import Outcome, Spec, explain_failure, run, terminated_as_try_again
 from tasks.core.stage import config_type_of, fingerprint, signature_of, stage_names
-from tasks.core.store import REPOSITORY, VAR, Store, open_store
+from tasks.core.store import REPOSITORY, VAR, open_store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,10 +65,18 @@ def parser() -> argparse.ArgumentParser:
         ("plan", do_plan, "say what would run, and why, without running it"),
         ("show", do_show, "what a pipeline made, or one artifact"),
         ("list", do_list, "the stages there are, and what the store holds of each"),
-        ("check", do_check, "read every byte again that the store vouches for, or prove that the store can be used"),
-        ("copy", do_copy, "copy an artifact to another store, verified, and keep it there"),
-        ("gc", do_gc, "remove what nobody can read any more and, a day after marking it, what nobody needs"),
-        ("promote", do_promote, "make a packaged model the champion"),
+        (
+            "check",
+            upkeep.check_store,
+            "read again what the store vouches for, or prove that the store can be used",
+        ),
+        ("copy", upkeep.copy_artifact, "copy an artifact to another store, verified, and keep it there"),
+        (
+            "gc",
+            upkeep.collect_garbage,
+            "remove what nobody can read and, a day after marking it, what nobody needs",
+        ),
+        ("promote", upkeep.promote, "make a packaged model the champion"),
         ("pin", do_pin, "resolve what may change to digests and open the MLflow run (for DAGs)"),
         ("close", do_close, "close the MLflow run (for DAGs)"),
         ("replay", do_replay, "write to MLflow what it could not take before"),
@@ -97,28 +101,8 @@ def parser() -> argparse.ArgumentParser:
             verb.add_argument("--only", metavar="STAGE", help="stop after this stage")
         if name in ("run", "pin", "close"):
             verb.add_argument("--spec", help="JSON file with the resolved request; - reads it from standard input")
-    add_store_arguments(verbs.choices)
+    upkeep.add_arguments(verbs.choices)
     return top
-
-
-def add_store_arguments(verbs: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Arguments of the verbs that look after a store."""
-    check = verbs["check"]
-    check.add_argument("uris", nargs="*", metavar="URI", help="artifacts to check, or all (default: all)")
-    check.add_argument("--probe", action="store_true", help="prove that of many who publish at once exactly one wins")
-    promoting = verbs["promote"]
-    promoting.add_argument("uri", metavar="URI", help="the artifact of the stage package")
-    promoting.add_argument("--partition", default="", help="the newest partition it has learned from, if any")
-    copying = verbs["copy"]
-    copying.add_argument("uri", metavar="URI", help="the artifact")
-    copying.add_argument("target", metavar="STORE", help="where to copy it to")
-    collecting = verbs["gc"]
-    either = collecting.add_mutually_exclusive_group()
-    either.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
-    either.add_argument("--keep", action="append", default=[], metavar="URI", help="keep it, from now on")
-    collecting.add_argument(
-        "--no-registry", action="store_true", help="do not ask MLflow: no model registry needs anything of this store"
-    )
 
 
 def do_run(options: argparse.Namespace) -> int:
@@ -239,88 +223,6 @@ def do_list(options: argparse.Namespace) -> int:
         for one in sorted(artifacts, key=lambda one: one.record.made["at"]):
             print(f"  {one.record.made['at']}  {one.uri}")
     return 0
-
-
-def do_check(options: argparse.Namespace) -> int:
-    store = open_store(options.store)
-    if options.probe:
-        probe.prove_exclusive_writes(store)
-        print(f"{store.root}: of {probe.NUM_WRITERS} writers at once exactly one won, each of {probe.NUM_RACES} times")
-        return 0
-    artifacts = chosen_artifacts(store, options.uris)
-    with ConsoleSink("check") as console, events.listening(console):
-        damages = check(artifacts)
-    for one in damages:
-        print(f"{one.artifact.uri}: {one.problem}")
-    if damages:
-        raise damaged(damages)
-    num_bytes = sum(one.size_bytes for one in artifacts)
-    print(f"{len(artifacts):,} artifacts in {store.root}, {num_bytes:,} bytes: every file is what its record says")
-    return 0
-
-
-def chosen_artifacts(store: Store, uris: Sequence[str]) -> list[Artifact]:
-    """The newest artifacts at the given URIs; all there are without any, or with ``all``."""
-    if not uris or "all" in uris:
-        return [found for folder in key_folders(store) if (found := newest(store, folder))]
-    return [published(store, uri) for uri in uris]
-
-
-def damaged(damages: Sequence[Damage]) -> DataError:
-    """What a check found, and what mends it."""
-    num_artifacts = len({one.artifact.uri for one in damages})
-    hidden = sorted({one.artifact.record.identity.stage for one in damages if not one.seen_by_size})
-    steps = ["run the pipeline: what is gone or cut off is made again"] if any(d.seen_by_size for d in damages) else []
-    if hidden:
-        force = " ".join(f"--force {stage}" for stage in hidden)
-        steps.append(f"other bytes of the same size are made again by: python -m tasks run PIPELINE.yaml {force}")
-    return DataError(f"{len(damages)} files of {num_artifacts} artifacts are damaged", next_step="; ".join(steps))
-
-
-def do_copy(options: argparse.Namespace) -> int:
-    source, target = open_store(options.store), open_store(options.target)
-    with ConsoleSink("copy") as console, events.listening(console), disk_errors(target):
-        made = copy(source, options.uri, target)
-    print(f"{made.uri} is record {made.number}, {made.size_bytes:,} bytes; kept by a pin in {target.root / roots.PINS}")
-    return 0
-
-
-def do_promote(options: argparse.Namespace) -> int:
-    found = find(open_store(options.store), options.uri)
-    if "model_name" not in found.record.config:
-        stage = found.record.identity.stage
-        raise ConfigError(f"{options.uri} is an artifact of {stage}; what is promoted is one of package")
-    made = crown(found.record.config["model_name"], found.uri, options.partition)
-    print(f"models:/{made.model}@champion is version {made.version}: {found.uri}")
-    return 0
-
-
-def do_gc(options: argparse.Namespace) -> int:
-    store = open_store(options.store)
-    for uri in options.keep:
-        print(f"kept until this file is removed: {roots.pin(store, find(store, str(store.root / name_of(uri))).uri)}")
-    registered, refusal = asked_registry(options)
-    found = gc.collect(store, registered, dry_run=options.dry_run)
-    for one in found:
-        print(f"{one.kind:<13} {one.size_bytes:>15,} bytes  {one.path}  {one.reason}")
-    removed = [one.size_bytes for one in found if one.kind in (gc.ATTEMPT, gc.SWEPT)]
-    marked = [one.size_bytes for one in found if one.kind == gc.MARKED]
-    would = "would be " if options.dry_run else ""
-    print(
-        f"{store.root}: {sum(removed):,} bytes in {len(removed)} folders {would}removed, "
-        f"{sum(marked):,} bytes in {len(marked)} artifacts {would}marked"
-    )
-    if refusal is not None:
-        raise refusal
-    return 0
-
-
-def asked_registry(options: argparse.Namespace) -> tuple[set[str] | None, ServiceError | None]:
-    """What MLflow's registry needs; None and the reason when it cannot be asked."""
-    try:
-        return set() if options.no_registry else registered_artifacts(), None
-    except ServiceError as error:
-        return None, error
 
 
 def do_pin(options: argparse.Namespace) -> int:

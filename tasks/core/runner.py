@@ -82,6 +82,19 @@ class Outcome:
     mlflow_url: str = ""
 
 
+@dataclass(frozen=True)
+class Job:
+    """A spec that was understood: what is asked for, and all that decides what will be made."""
+
+    spec: Spec
+    store: Store
+    config: Config
+    inputs: Mapping[str, Artifact]
+    identity: Identity
+    started_s: float
+    """By the monotonic clock."""
+
+
 def run(spec: Spec, store: Store) -> Outcome:
     """Run a stage unless its artifact is there.
 
@@ -103,7 +116,7 @@ def run(spec: Spec, store: Store) -> Outcome:
         with store.locked(identity.stage, identity.key) as lease:
             if not spec.fresh and (found := acceptable(spec, store, identity)):  # by another run, while this one waited
                 return cached_outcome(found, started)
-            return make(spec, store, config, inputs, identity, lease, started)
+            return make(Job(spec, store, config, inputs, identity, started), lease)
 
 
 def find_inputs(spec: Spec, store: Store) -> dict[str, Artifact]:
@@ -191,29 +204,22 @@ def outcome_of(artifact: Artifact, *, cached: bool, reason: str, started: float)
     )
 
 
-def make(
-    spec: Spec,
-    store: Store,
-    config: Config,
-    inputs: Mapping[str, Artifact],
-    identity: Identity,
-    lease: Lease,
-    started: float,
-) -> Outcome:
+def make(job: Job, lease: Lease) -> Outcome:
     """Run the stage in an attempt of its own, publish it, and clean up whatever happens."""
+    spec, store, identity = job.spec, job.store, job.identity
     reason = "because it was forced" if spec.force else why(store, identity)
     say(f"{spec.stage}: runs {reason}")
     before = newest(store, store.artifact(identity.stage, identity.key))
     with (
         attempting(store, identity.stage, identity.key, spec.inputs.values()) as attempt,
-        tracked(spec, config, identity) as (tracker, measured),
+        tracked(spec, job.config, identity) as (tracker, measured),
     ):
         with PeakMemory() as memory:
-            result = run_in_workspace(spec, store, config, inputs, identity, lease, attempt)
-        record = describe(spec, config, identity, attempt, result)
+            result = run_in_workspace(job, lease, attempt)
+        record = describe(spec, job.config, identity, attempt, result)
         record = replace(
             record,
-            measured={**measured.values, **cost_of_run(spec, config, inputs, started, memory.bytes)},
+            measured={**measured.values, **cost_of_run(job, memory.bytes)},
             made={**provenance.describe(spec.stage), "mlflow_run_id": tracker.run_id, "mlflow_url": tracker.url},
         )
         tracker.result(record.result)
@@ -222,19 +228,18 @@ def make(
     store.discard(store.workspace(identity.stage, identity.key))
     if found.record.attempt != record.attempt:
         reason = "another run published the same artifact first; its artifact was taken"
-    say(f"{spec.stage}: done in {time.monotonic() - started:.1f} s -> {found.uri}")
-    return outcome_of(found, cached=False, reason=reason, started=started)
+    say(f"{spec.stage}: done in {time.monotonic() - job.started_s:.1f} s -> {found.uri}")
+    return outcome_of(found, cached=False, reason=reason, started=job.started_s)
 
 
-def cost_of_run(
-    spec: Spec, config: Config, inputs: Mapping[str, Artifact], started: float, peak_memory_bytes: int
-) -> dict[str, Any]:
+def cost_of_run(job: Job, peak_memory_bytes: int) -> dict[str, Any]:
     """What estimates of later runs are made from."""
-    input_bytes = sum(one.size_bytes for one in inputs.values()) + stage.outside_bytes(spec.stage, config)
+    outside_bytes = stage.outside_bytes(job.spec.stage, job.config)
+    input_bytes = sum(one.size_bytes for one in job.inputs.values()) + outside_bytes
     return {
-        "seconds": round(time.monotonic() - started, 2),
+        "seconds": round(time.monotonic() - job.started_s, 2),
         "peak_memory_bytes": peak_memory_bytes,
-        "work": work_of(config, input_bytes),
+        "work": work_of(job.config, input_bytes),
     }
 
 
@@ -253,22 +258,14 @@ def describe(spec: Spec, config: Config, identity: Identity, attempt: UPath, res
     )
 
 
-def run_in_workspace(
-    spec: Spec,
-    store: Store,
-    config: Config,
-    inputs: Mapping[str, Artifact],
-    identity: Identity,
-    lease: Lease,
-    attempt: UPath,
-) -> Any:
+def run_in_workspace(job: Job, lease: Lease, attempt: UPath) -> Any:
     """Call the stage with the paths of its inputs; its workspace is the one of its key."""
-    module = stage.load(spec.stage)
-    folder = local(store.workspace(identity.stage, identity.key))
-    if spec.force:
-        begin_again(folder, spec.run.run_id)
+    module = stage.load(job.spec.stage)
+    folder = local(job.store.workspace(job.identity.stage, job.identity.key))
+    if job.spec.force:
+        begin_again(folder, job.spec.run.run_id)
     with workspace.bound(folder, lease):
-        return module.run(config, **{name: one.path for name, one in inputs.items()}, out=attempt)
+        return module.run(job.config, **{name: one.path for name, one in job.inputs.items()}, out=attempt)
 
 
 def begin_again(folder: Path, run_id: str) -> None:

@@ -6,6 +6,7 @@ from threading import Barrier
 import pytest
 
 from tasks import __main__ as command
+from tasks import upkeep
 from tasks.core.errors import ServiceError
 from tasks.core.probe import NUM_WRITERS, prove_exclusive_writes
 from tasks.core.store import Store, local
@@ -74,6 +75,6 @@ def test_a_store_without_exclusive_writes_is_refused(store, kind, reason):
 def test_the_command_ends_with_the_code_of_a_missing_service(store, monkeypatch, capsys):
     assert command.main(["check", "--probe", "--store", str(store.root)]) == 0
     assert "exactly one won" in capsys.readouterr().out
-    monkeypatch.setattr(command, "open_store", lambda root: Overwriting(store.root))
+    monkeypatch.setattr(upkeep, "open_store", lambda root: Overwriting(store.root))
     assert command.main(["check", "--probe"]) == 4
     assert "could overwrite each other's records" in capsys.readouterr().err

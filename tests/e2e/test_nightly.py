@@ -21,7 +21,13 @@ NIGHTS = ["2026-11-01", "2026-11-02", "2026-11-03"]
 LEARNED = "2026-11-02"
 SMALL = {
     "train.train_tokens": 40_960,
-    "overrides": {"evaluate.num_pairs": 0, "evaluate.sample_tokens": 8, "train.matrix_lr": 0.01, "train.lr": 0.015},
+    "overrides": {
+        "train.matrix_lr": 0.01,
+        "train.lr": 0.015,
+        "evaluate.num_pairs": 0,
+        "evaluate.sample_tokens": 1,
+        "evaluate.stride": 256,
+    },
 }
 PATIENCE_S = 900
 
