@@ -13,29 +13,30 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tasks.core import plan
-from tasks.core.artifact import Artifact
+from tasks.core import plan, roots
+from tasks.core.artifact import Artifact, newest
 from tasks.core.errors import DataError
-from tasks.core.pins import pinned
-from tasks.core.pipeline import Pipeline
+from tasks.core.pipeline import Pipeline, from_champion
 from tasks.core.store import Store, local
 
 PLOT_WIDTH, PLOT_HEIGHT = 90, 16
 
 
 def show(pipeline: Pipeline, store: Store) -> None:
-    """Print the newest artifacts of a pipeline as it is configured now.
+    """Print the newest artifacts of a pipeline as it is configured now; for one that goes on from the champion, those
+    of its newest run, since by now that run may have replaced it.
 
     Raises:
         DataError: naming the first stage whose artifact is not there.
     """
-    made = newest_artifacts(pipeline, store)
+    made = made_by_newest_run(pipeline, store) if from_champion(pipeline.wiring) else newest_artifacts(pipeline, store)
     console = Console()
     sections = {
         "clean": show_documents,
         "train": show_training,
         "evaluate": show_evaluation,
         "compress": show_compression,
+        "promote": show_decision,
         "package": show_service,
     }
     for stage, section in sections.items():
@@ -48,19 +49,32 @@ def show(pipeline: Pipeline, store: Store) -> None:
 
 def newest_artifacts(pipeline: Pipeline, store: Store) -> dict[str, Artifact]:
     """The artifact of every stage, followed from the knobs; a run that ended is found again by them."""
-    pipeline, pins = pinned(pipeline, store)
-    known: dict[str, Artifact | None] = dict(pins)
+    known: dict[str, Artifact | None] = {}
     for stage, wiring in pipeline.wiring.items():
         inputs = {name: known[source] for name, source in wiring.items()}
         step, found = plan.foretell(pipeline, store, stage, inputs, force=(), on_drift="warn")
         if found is None:
-            raise DataError(
-                f"{stage} {step.fate} {step.reason}: there is nothing to show yet",
-                subject=str(pipeline.path),
-                next_step=f"python -m tasks run {pipeline.path}",
-            )
+            raise nothing_yet(pipeline, f"{stage} {step.fate} {step.reason}")
         known[stage] = found
-    return {stage: found for stage, found in known.items() if found is not None and stage not in pins}
+    return {stage: found for stage, found in known.items() if found is not None}
+
+
+def made_by_newest_run(pipeline: Pipeline, store: Store) -> dict[str, Artifact]:
+    """What the most recent run of a pipeline asked for, as far as it came."""
+    named = dict(name.split("/") for name in roots.newest_run(store, pipeline.name))
+    found = {stage: newest(store, store.artifact(stage, named[stage])) for stage in pipeline.wiring if stage in named}
+    made = {stage: artifact for stage, artifact in found.items() if artifact is not None}
+    if not made:
+        raise nothing_yet(pipeline, "it never ran with this store")
+    return made
+
+
+def nothing_yet(pipeline: Pipeline, reason: str) -> DataError:
+    return DataError(
+        f"{reason}: there is nothing to show yet",
+        subject=str(pipeline.path),
+        next_step=f"python -m tasks run {pipeline.path}",
+    )
 
 
 def result_of(made: Mapping[str, Artifact], stage: str) -> dict[str, Any]:
@@ -84,13 +98,17 @@ def show_documents(console: Console, made: Mapping[str, Artifact]) -> None:
     table.add_row("clean", f"{clean['num_in']:,}", f"{clean['num_out']:,}", listed(clean["dropped"]))
     if dedup:
         copies = {"exact copies": dedup["num_exact"], "near-copies": dedup["num_near"]}
-        table.add_row("dedup", f"{dedup['num_in']:,}", f"{dedup['num_out']:,}", listed(copies))
+        known = dedup.get("num_known", 0)
+        table.add_row("dedup", f"{dedup['num_in']:,}", f"{dedup['num_out'] - known:,}", listed(copies))
     console.print(table)
+    if dedup and known:
+        console.print(f"With the {known:,} documents that were there before: {dedup['num_out']:,}.")
     if redact := result_of(made, "redact"):
         console.print(f"Personal data replaced: {listed(redact['by_kind'])}, in {redact['num_redacted']:,} documents.")
     if shards := result_of(made, "shards"):
         tokens = ", ".join(f"{count:,} {split}" for split, count in shards["num_tokens"].items())
-        console.print(f"Tokens: {tokens}; vocabulary {result_of(made, 'tokenizer')['vocab_size']:,}.")
+        tokenizer = result_of(made, "tokenizer")
+        console.print(f"Tokens: {tokens}" + (f"; vocabulary {tokenizer['vocab_size']:,}." if tokenizer else "."))
 
 
 def listed(counts: Mapping[str, int]) -> str:
@@ -139,7 +157,7 @@ def show_evaluation(console: Console, made: Mapping[str, Artifact]) -> None:
     console.print(
         f"The model needs {gain(evaluation['vs_unigram'])} than the unigram and "
         f"{gain(evaluation['vs_kneser_ney'])} than the 5-gram; sliding window {evaluation['window']}, "
-        f"stride {evaluation['stride']}."
+        f"stride {evaluation['stride']}. The n-grams learned from {evaluation['num_baseline_tokens']:,} tokens."
     )
     if against := evaluation.get("vs_champion"):
         console.print(
@@ -211,6 +229,13 @@ def show_compression(console: Console, made: Mapping[str, Artifact]) -> None:
         + f"perplexity {result['perplexity_increase']:+.2%}; {result['quantized_layers']} of "
         f"{result['linear_layers']} linear layers quantised."
     )
+
+
+def show_decision(console: Console, made: Mapping[str, Artifact]) -> None:
+    """Whether the model took the champion's place, and why."""
+    decision = result_of(made, "promote")
+    title(console, "Kept" if decision["kept"] else "Rejected")
+    console.print(f"{decision['reason']}; the champion is {decision['champion']}.", markup=False, highlight=False)
 
 
 def show_service(console: Console, made: Mapping[str, Artifact]) -> None:

@@ -67,12 +67,24 @@ def forget_old_runs(store: Store) -> None:
             shutil.rmtree(local(run), ignore_errors=True)
 
 
+def newest_run(store: Store, pipeline: str) -> list[str]:
+    """``stage/key`` of what the most recent run of a pipeline asked for; empty when it never ran."""
+    runs = runs_in(store, store.root / RUNS / pipeline)
+    return list(named_in(runs[0])) if runs else []
+
+
 def runs_by_pipeline(store: Store) -> Iterator[list[UPath]]:
-    """For each pipeline the folders of its runs, the most recent first by the store's clock."""
+    """For each pipeline the folders of its runs, the most recent first."""
     folder = store.root / RUNS
     for pipeline in folder.iterdir() if folder.is_dir() else ():
-        last_use = {run: max(map(store.modified, run.glob("*.json")), default=0.0) for run in pipeline.iterdir()}
-        yield sorted(last_use, key=lambda run: -last_use[run])
+        yield runs_in(store, pipeline)
+
+
+def runs_in(store: Store, pipeline: UPath) -> list[UPath]:
+    """The folders of a pipeline's runs, the most recent first by the store's clock."""
+    runs = pipeline.iterdir() if pipeline.is_dir() else ()
+    last_use = {run: max(map(store.modified, run.glob("*.json")), default=0.0) for run in runs}
+    return sorted(last_use, key=lambda run: -last_use[run])
 
 
 def named_in(folder: UPath) -> Iterator[str]:

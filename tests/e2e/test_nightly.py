@@ -149,6 +149,14 @@ def test_training_goes_on_from_the_champion_with_its_tokenizer(nights: Nights, n
     assert train["result"]["first_loss"] < first["result"]["first_loss"] - 1
 
 
+def test_the_summary_is_of_the_newest_run_and_says_what_was_decided(nights: Nights) -> None:
+    shown = nights.checkout.tasks("show", "dags/nightly.yaml")
+    assert shown.code == 0, shown.output
+    said = " ".join(shown.output.split())
+    assert f"Kept better than version 1: {nights.decision(NIGHTS[2])['vs_champion']:.4f}" in said
+    assert "documents that were there before" in said
+
+
 def test_a_night_that_brought_nothing_is_skipped(nights: Nights) -> None:
     ran = nights.checkout.run("bin/run-dag", "nightly", json.dumps({"overrides": {"ingest.partition": "2026-12-24"}}))
     assert ran.code == 0, ran.output
