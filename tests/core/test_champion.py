@@ -1,5 +1,6 @@
 import pytest
 
+from tasks import __main__ as command
 from tasks.core import mlflow_runs
 from tasks.core.champion import ALIAS, PREVIOUS, Champion, ancestor, champion_of, crown, needed_champion
 from tasks.core.errors import ConfigError, DataError, ServiceError
@@ -74,3 +75,9 @@ def test_an_ancestor_is_the_nearest_one_of_its_stage(store):
     assert ancestor(store, f"/moved/check/{check.uri.rpartition('/')[2]}/attempt", "check").uri == check.uri
     with pytest.raises(DataError, match=r"nothing that .* was made from is a ingest"):
         ancestor(store, check.uri, "ingest")
+
+
+def test_what_is_promoted_by_hand_is_a_package(store, registry, capsys):
+    made = run(Spec(stage="make"), store)
+    assert command.main(["promote", "--store", str(store.root), made.uri]) == 2
+    assert "is an artifact of make; what is promoted is one of package" in capsys.readouterr().err
