@@ -12,7 +12,8 @@ from tasks.summary import show_evaluation
 ROW = {"num_bytes": 100, "bits_per_byte": {"model": 1.5, "kneser_ney": 2.0, "unigram": 3.0}}
 EVALUATION = {
     "split": "test", "window": 128, "stride": 64, "total": ROW, "by_language": {"en": ROW}, "by_source": {},
-    "vs_unigram": 0.5, "vs_kneser_ney": 0.75, "num_baseline_tokens": 9, "bleu": None, "why_no_bleu": "no pairs", "continuations": [],
+    "vs_unigram": 0.5, "vs_kneser_ney": 0.75, "num_baseline_tokens": 9,
+    "bleu": None, "why_no_bleu": "no pairs", "continuations": [],
 }  # fmt: skip
 
 
