@@ -111,12 +111,22 @@ def do_run(options: argparse.Namespace) -> int:
         spec = spec_of(request)
         if spec.stage != options.target:
             raise ConfigError(f"the spec is for stage {spec.stage}, the command for {options.target}")
-        write_outcome(request, asdict(run_explained(spec, options.store)))
+        write_outcome(request, outcome_of(spec, options.store))
         return 0
     pipeline = load(Path(options.target), options.set)
     check_names([*options.force, *filter(None, [options.only])], pipeline)
     run_pipeline(pipeline, options)
     return 0
+
+
+def outcome_of(spec: Spec, root: str | None) -> dict[str, Any]:
+    """What came of a spec; that there is nothing to do is an outcome too, where a pipeline asked."""
+    try:
+        return asdict(run_explained(spec, root))
+    except Explained as error:
+        if isinstance(error.__cause__, NothingNew) and spec.run.pipeline:
+            return {"nothing_new": str(error.__cause__)}
+        raise
 
 
 def run_pipeline(pipeline: Pipeline, options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from plugins.links.mlflow_run import MlflowRunLink
 from plugins.operators import last_words
@@ -137,8 +137,15 @@ class TasksOperator(BaseOperator):
         return five_lines(stage=self.task_id, cause=cause, given=inputs, next_step=next_step, reproduce=reproduce)
 
     def taken(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """Keep what the link needs of an outcome."""
+        """Keep what the link needs of an outcome.
+
+        Raises:
+            AirflowSkipException: no new data has come, so there is nothing to do, here and in the tasks after this one.
+        """
         self.mlflow_url = str(outcome.get("mlflow_url") or self.mlflow_url)
+        if "nothing_new" in outcome:
+            self.log.info("nothing to do: %s", outcome["nothing_new"])
+            raise AirflowSkipException(outcome["nothing_new"])
         return outcome
 
     def on_kill(self) -> None:

@@ -15,7 +15,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TaskInstanceState, XComArg
-from airflow.sdk.exceptions import AirflowSkipException
 
 from plugins.operators.command import TasksOperator
 
@@ -92,9 +91,6 @@ class PinOperator(TasksOperator):
             "partition": context.get("partition_key") or "",
         }
         pins = self.run_command(["pin"], spec, context)
-        if "nothing_new" in pins:
-            self.log.info("nothing to do: %s", pins["nothing_new"])
-            raise AirflowSkipException(pins["nothing_new"])
         for stage, uri in pins["champion"].items():
             context["ti"].xcom_push(champion_key(stage), {"uri": uri})
         return pins

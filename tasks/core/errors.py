@@ -54,7 +54,7 @@ class GateError(DataError):
 
 
 class NothingNew(DataError):  # noqa: N818 (not a fault: it says that there is nothing to do)
-    """What a scheduled run would read has not come."""
+    """What a scheduled run would read or learn from has not come: its task and those after it are skipped."""
 
 
 class ServiceError(HeadraceError):

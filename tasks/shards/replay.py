@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from upath import UPath
 
 from tasks.core import documents as docs
-from tasks.core.errors import DataError
+from tasks.core.errors import DataError, NothingNew
 from tasks.shards.config import ShardsConfig
 from tasks.text.split import TRAIN, split_of
 
@@ -39,7 +39,8 @@ def choose(config: ShardsConfig, documents: UPath, known: UPath) -> Replay:
     No text stays in memory, only ids, clusters and sizes.
 
     Raises:
-        DataError: when there is no new document to train on, or a known one is not among the documents.
+        NothingNew: when there is no new document to train on.
+        DataError: when a known one is not among the documents.
     """
     rows, known_ids = _rows(documents), docs.read_table(known, ["id"])["id"]
     new = ~pc.is_in(rows["id"], value_set=known_ids).to_numpy()
@@ -83,7 +84,7 @@ def _check_built_on(num_known: int, num_found: int, documents: UPath) -> None:
 def _check_new(new: Mask, train: Mask, documents: UPath) -> None:
     if not (new & train).any():
         held_out = f" or is held out ({new.sum()} new)" if new.any() else ""
-        raise DataError(
+        raise NothingNew(
             f"there is nothing new to train on: all that arrived was known already{held_out}",
             subject=str(documents),
             next_step="wait for more documents; what dedup dropped, and for which known one, is in its report/ folder",

@@ -53,7 +53,8 @@ def run(
     """Write ``<split>/shard-*.bin`` and ``<split>/documents.parquet``, then ``index.json``.
 
     Raises:
-        DataError: when a split that asks for documents has none, or nothing is new for training.
+        DataError: when a split that asks for documents has none.
+        NothingNew: when known documents are given and no other is there to train on.
     """
     replay = choose(config, documents, known) if known else None
     encoder = load_tokenizer(tokenizer)

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from upath import UPath
 
 import tasks
+from tasks import __main__ as command
 from tasks.core import runner
 from tasks.core.artifact import newest, publish
 from tasks.core.errors import ConfigError, DataError, ServiceError
@@ -107,6 +109,19 @@ def test_a_really_full_disk_publishes_nothing(tmp_path):
         assert small.artifacts("make") == []
     finally:
         subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_that_there_is_nothing_to_do_is_an_outcome_where_a_pipeline_asked(store, tmp_path, mlflow_database):
+    request = {"stage": "make", "config": {"fail": "nothing"}, "outcome": str(tmp_path / "outcome.json")}
+    asked = {"run": {"pipeline": "toy", "run_id": "tonight", "mlflow_run_id": ""}}
+    codes = []
+    for number, one in enumerate([request, request | asked]):
+        (tmp_path / f"{number}.json").write_text(json.dumps(one))
+        codes.append(
+            command.main(["run", "make", "--store", str(store.root), "--spec", str(tmp_path / f"{number}.json")])
+        )
+    assert codes == [3, 0]
+    assert json.loads((tmp_path / "outcome.json").read_text()) == {"nothing_new": "nothing has come"}
 
 
 def test_wrong_inputs_are_named(store):

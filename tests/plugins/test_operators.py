@@ -239,6 +239,16 @@ def test_a_night_that_brought_nothing_is_skipped(nightly, tasks_command):
         pin.execute(context_of(pin) | {"partition_key": "2026-11-03"})
 
 
+def test_a_stage_that_finds_nothing_new_is_skipped_with_all_that_follows(hum, tasks_command):
+    tasks_command(
+        "import json, pathlib, sys\n"
+        "request = json.load(sys.stdin)\n"
+        "pathlib.Path(request['outcome']).write_text(json.dumps({'nothing_new': 'all of it was known'}))"
+    )
+    with pytest.raises(AirflowSkipException, match="all of it was known"):
+        run(hum)
+
+
 def test_a_stage_gets_the_knobs_that_pin_filled_in(hum):
     hum.pin_task_id = "pin"
     xcom = {"fingerprints": {}, "knobs": {"hum": {"voices": 3}}}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from upath import UPath
 
-from tasks.core.errors import DataError
+from tasks.core.errors import DataError, NothingNew
 from tasks.lm.token_shards import TokenShards
 from tasks.shards.config import ShardsConfig
 from tasks.shards.replay import num_enough
@@ -122,7 +122,7 @@ def test_without_known_documents_the_share_changes_nothing(tmp_path, tokenizer):
 
 
 def test_nothing_new_is_an_error(made):
-    with pytest.raises(DataError, match=r"nothing new to train on: all that arrived was known already$") as caught:
+    with pytest.raises(NothingNew, match=r"nothing new to train on: all that arrived was known already$") as caught:
         made(new=[])
     assert caught.value.subject
     assert caught.value.next_step

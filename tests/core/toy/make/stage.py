@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from tasks.core import documents, events
-from tasks.core.errors import DataError
+from tasks.core.errors import DataError, NothingNew
 
 VERSION = 1
 
@@ -21,6 +21,8 @@ def run(config, *, out):
     (out / "first.txt").write_text(f"half of it{config.luck}")
     if config.fail == "data":
         raise DataError("the data is bad", subject="row 7", next_step="mend row 7")
+    if config.fail == "nothing":
+        raise NothingNew("nothing has come", next_step="wait")
     if config.fail == "disk":
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
     if config.fail == "bug":
