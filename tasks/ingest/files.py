@@ -73,7 +73,10 @@ def partitions_of(source: Source, config: IngestConfig) -> list[SourceFile]:
         ValueError: when no partition is asked for, or a file's format cannot be told from its name.
     """
     if not config.partition:
-        raise ValueError(f"{source.path!r} has partitions, and none is asked for; set ingest.partition")
+        raise ValueError(
+            f"{source.path!r} has partitions, and none is asked for; give the run a "
+            "partition key, or set ingest.partition"
+        )
     parts = source.path.split("/")
     place = next(number for number, part in enumerate(parts) if PARTITION in part)
     folder = UPath("/".join(parts[:place]) or ("/" if source.path.startswith("/") else "."))
