@@ -21,10 +21,8 @@ from tests.e2e.conftest import Checkout, Ran
 NIGHTS = ["2026-11-01", "2026-11-02", "2026-11-03"]
 LEARNED = "2026-11-02"
 SMALL: dict[str, Any] = {
-    "train.train_tokens": 40_960,
+    "train.train_tokens": 61_440,
     "overrides": {
-        "train.matrix_lr": 0.01,
-        "train.lr": 0.015,
         "evaluate.num_pairs": 0,
         "evaluate.sample_tokens": 1,
         "evaluate.stride": 256,
