@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tasks.core import mlflow_runs
 from tasks.core.artifact import Artifact, name_of, published
 from tasks.core.errors import ConfigError, DataError, ServiceError
-from tasks.core.registered import ARTIFACT_TAG
+from tasks.core.registered import ARTIFACT_TAG, versions
 from tasks.core.store import Store
 
 if TYPE_CHECKING:
@@ -130,15 +130,6 @@ def aliased(client: MlflowClient, model: str, alias: str) -> ModelVersion | None
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise
-
-
-def versions(client: MlflowClient, model: str) -> Iterator[ModelVersion]:
-    """All versions of a model, page by page."""
-    token: str | None = None
-    while token != "":
-        page = client.search_model_versions(f"name = '{mlflow_runs.quoted(model)}'", page_token=token)
-        yield from page
-        token = page.token or ""
 
 
 def names_same(tagged: str, uri: str) -> bool:

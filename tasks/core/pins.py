@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tasks.core.artifact import Artifact, find
+from tasks.core.artifact import Artifact, find, published
 from tasks.core.champion import ancestor, needed_champion
 from tasks.core.config import Config, knobs_of
 from tasks.core.errors import ConfigError
@@ -102,5 +102,5 @@ def pinned(pipeline: Pipeline, store: Store) -> tuple[Pipeline, dict[str, Artifa
     """A pipeline as it would run now, and the champion's artifacts by the name they have in its wiring."""
     stages = from_champion(pipeline.wiring)
     pins = resolve_pins(pipeline.configs, stages, store)
-    artifacts = {f"{CHAMPION}/{stage}": find(store, uri) for stage, uri in pins.champion.items()}
+    artifacts = {f"{CHAMPION}/{stage}": published(store, uri) for stage, uri in pins.champion.items()}
     return replace(pipeline, configs=filled(pipeline.configs, pins)), artifacts

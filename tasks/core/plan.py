@@ -158,7 +158,8 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     value = values[name]
     if isinstance(value, list):
         return shortened([_cut(one) for one in value])
-    return str(_cut(value)) if _cut(value) != value else shortened(value)
+    cut = _cut(value)
+    return shortened(value) if cut == value else str(cut)
 
 
 def _cut(value: Any) -> Any:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tasks.core import mlflow_runs
 from tasks.core.errors import ServiceError
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion, RegisteredModel
+    from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
+
+Found = TypeVar("Found")
 
 ARTIFACT_TAG = "headrace.artifact"
 """Tag of a registered version: where the artifact lies that was registered."""
@@ -37,14 +42,26 @@ def registered_artifacts() -> set[str]:
 
 def tagged_artifacts(mlflow: MlflowClient) -> Iterator[str]:
     """The artifact of every version that has an alias, page by page."""
+    models: Iterator[RegisteredModel] = all_pages(mlflow.search_registered_models)
+    for model in models:
+        for number in sorted(set(model.aliases.values())):
+            tags = mlflow.get_model_version(model.name, str(number)).tags
+            if ARTIFACT_TAG in tags:
+                yield tags[ARTIFACT_TAG]
+
+
+def versions(mlflow: MlflowClient, model: str) -> Iterator[ModelVersion]:
+    """All versions of a registered model, page by page."""
+    wanted = f"name = '{mlflow_runs.quoted(model)}'"
+    return all_pages(partial(mlflow.search_model_versions, wanted))
+
+
+def all_pages(search: Callable[..., PagedList[Found]]) -> Iterator[Found]:
+    """Everything that one of MLflow's searches finds."""
     token: str | None = None
     while token != "":
-        page = mlflow.search_registered_models(page_token=token)
-        for model in page:
-            for number in sorted(set(model.aliases.values())):
-                tags = mlflow.get_model_version(model.name, str(number)).tags
-                if ARTIFACT_TAG in tags:
-                    yield tags[ARTIFACT_TAG]
+        page = search(page_token=token)
+        yield from page
         token = page.token or ""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tasks.core import mlflow_runs, tracking
 from tasks.core.errors import ServiceError
+from tasks.core.registered import versions
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -75,8 +76,9 @@ def _versions(client: MlflowClient, name: str) -> dict[str, tuple[str, str]]:
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    found = client.search_model_versions(f"name = '{name}'")
-    return {one.tags[DIGEST]: (str(one.version), str(one.source)) for one in found if DIGEST in one.tags}
+    return {
+        one.tags[DIGEST]: (str(one.version), str(one.source)) for one in versions(client, name) if DIGEST in one.tags
+    }
 
 
 def _new_version(client: MlflowClient, name: str, bento: Path, tags: Mapping[str, str]) -> tuple[str, str]:

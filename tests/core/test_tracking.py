@@ -21,9 +21,8 @@ OTHER = RunContext(pipeline="toy", run_id="run 2")
 
 
 @pytest.fixture(autouse=True)
-def database(tmp_path, monkeypatch):
+def database(tmp_path, monkeypatch, mlflow_database):
     """A tracking database and a spool of its own."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.setenv("HEADRACE_SPOOL", str(tmp_path / "spool"))
 
 

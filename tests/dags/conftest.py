@@ -71,7 +71,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     shutil.copytree(SONG / "tasks", root / "tasks")
     for name in ("plugins", "bin", "tasks/core"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("airflow.cfg", "tasks/__init__.py", "tasks/__main__.py", "tasks/upkeep.py"):
+    for name in ("airflow.cfg", *(f"tasks/{path.name}" for path in (ROOT / "tasks").glob("*.py"))):
         shutil.copy(ROOT / name, root / name)
     (root / "var/airflow").mkdir(parents=True)
     checkout = Checkout(root)
