@@ -13,8 +13,9 @@ EVERY_S = 1.0
 class PeakMemory:
     """Watches this process and its descendants while the block runs.
 
-    Memory that processes share is counted once, divided among them (Linux's proportional set size). A peak of less
-    than :data:`EVERY_S` may be missed.
+    Memory that processes share is counted once, divided among them (Linux's proportional set size), and looked at
+    every :data:`EVERY_S`. A shorter peak of a process that was started may be missed; one of this process is not,
+    since the kernel remembers it (its resident set).
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class PeakMemory:
     ) -> None:
         self._done.set()
         self._thread.join()
+        self.bytes = max(self.bytes, own_peak_bytes())
 
     def _watch(self) -> None:
         while True:
@@ -52,3 +54,12 @@ def held_bytes() -> int:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return total
+
+
+def own_peak_bytes() -> int:
+    """The largest resident set this process ever had. (``getrusage`` would tell that of the process that started it,
+    when that one was larger.)
+    """
+    with open("/proc/self/status", encoding="ascii") as status:
+        kilobytes = next(line.split()[1] for line in status if line.startswith("VmHWM:"))
+    return 1024 * int(kilobytes)

@@ -95,6 +95,21 @@ def test_memory_of_processes_a_stage_starts_counts_too():
     assert memory.bytes > 120 * MEGABYTE
 
 
+def test_a_peak_between_two_looks_is_not_missed(tmp_path):
+    code = """
+import time
+from tasks.core.peak_memory import PeakMemory
+with PeakMemory() as memory:
+    time.sleep(0.2)
+    held = bytearray(300_000_000); held[::4096] = b"x" * len(held[::4096])
+    del held
+    time.sleep(0.1)
+print(memory.bytes)
+"""
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert 300 * MEGABYTE < int(told) < 400 * MEGABYTE
+
+
 def test_costs_are_told_with_units_people_use():
     assert cost_told(MEASURED) == "about 12 s, 500 MB"
     long = replace(MEASURED, seconds=600, peak_memory_bytes=2_300 * MEGABYTE)
