@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +25,7 @@ class PeakMemory:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
+        forget_own_peak()
         self._thread.start()
         return self
 
@@ -56,9 +58,15 @@ def held_bytes() -> int:
     return total
 
 
+def forget_own_peak() -> None:
+    """Let the kernel count this process's peak from now on; where that is not allowed, an earlier one counts too."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as switches:
+        switches.write("5")
+
+
 def own_peak_bytes() -> int:
-    """The largest resident set this process ever had. (``getrusage`` would tell that of the process that started it,
-    when that one was larger.)
+    """The largest resident set of this process. (``getrusage`` would tell that of the process that started it, when
+    that one was larger.)
     """
     with open("/proc/self/status", encoding="ascii") as status:
         kilobytes = next(line.split()[1] for line in status if line.startswith("VmHWM:"))

@@ -99,6 +99,8 @@ def test_a_peak_between_two_looks_is_not_missed(tmp_path):
     code = """
 import time
 from tasks.core.peak_memory import PeakMemory
+earlier = bytearray(900_000_000); earlier[::4096] = b"x" * len(earlier[::4096])
+del earlier
 with PeakMemory() as memory:
     time.sleep(0.2)
     held = bytearray(300_000_000); held[::4096] = b"x" * len(held[::4096])
