@@ -16,8 +16,9 @@ from rich.text import Text
 from tasks.core import plan, roots
 from tasks.core.artifact import Artifact, newest
 from tasks.core.errors import DataError
+from tasks.core.location import local
 from tasks.core.pipeline import Pipeline, from_champion
-from tasks.core.store import Store, local
+from tasks.core.store import Store
 
 PLOT_WIDTH, PLOT_HEIGHT = 90, 16
 

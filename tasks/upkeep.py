@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from tasks.core import events, gc, probe, roots
+from tasks.core import events, gc, probe, roots, store_errors
 from tasks.core.artifact import Artifact, find, key_folders, name_of, newest, published
 from tasks.core.champion import ALIAS, crown
 from tasks.core.check import Damage, check
 from tasks.core.copy import copy
 from tasks.core.errors import ConfigError, DataError, ServiceError
 from tasks.core.registered import registered_artifacts
-from tasks.core.runner import disk_errors
 from tasks.core.sinks import ConsoleSink
 from tasks.core.store import Store, open_store
 
@@ -75,7 +74,7 @@ def damaged(damages: Sequence[Damage]) -> DataError:
 
 def copy_artifact(options: argparse.Namespace) -> int:
     source, target = open_store(options.store), open_store(options.target)
-    with ConsoleSink("copy") as console, events.listening(console), disk_errors(target):
+    with ConsoleSink("copy") as console, events.listening(console), store_errors.told(target.root):
         made = copy(source, options.uri, target)
     print(f"{made.uri} is record {made.number}, {made.size_bytes:,} bytes; kept by a pin in {target.root / roots.PINS}")
     return 0
@@ -99,11 +98,11 @@ def collect_garbage(options: argparse.Namespace) -> int:
     found = gc.collect(store, registered, dry_run=options.dry_run)
     for one in found:
         print(f"{one.kind:<13} {one.size_bytes:>15,} bytes  {one.path}  {one.reason}")
-    removed = [one.size_bytes for one in found if one.kind in (gc.ATTEMPT, gc.SWEPT)]
+    removed = [one.size_bytes for one in found if one.kind in (gc.ATTEMPT, gc.LEFTOVER, gc.SWEPT)]
     marked = [one.size_bytes for one in found if one.kind == gc.MARKED]
     would = "would be " if options.dry_run else ""
     print(
-        f"{store.root}: {sum(removed):,} bytes in {len(removed)} folders {would}removed, "
+        f"{store.root}: {sum(removed):,} bytes in {len(removed)} places {would}removed, "
         f"{sum(marked):,} bytes in {len(marked)} artifacts {would}marked"
     )
     if refusal is not None:

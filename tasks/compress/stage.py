@@ -17,7 +17,7 @@ from tasks.compress.export import export, weight_bytes
 from tasks.compress.quantize import count_integer_products, quantize
 from tasks.core import events
 from tasks.core.errors import DataError
-from tasks.core.store import local_copy, local_output
+from tasks.core.transfer import local_copy, local_output
 from tasks.lm.onnx_generation import Ints, OnnxModel
 from tasks.lm.token_shards import TokenShards
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
 from upath import UPath
@@ -17,12 +18,15 @@ from upath import UPath
 from tasks.core import documents
 from tasks.core.config import canonical_json
 from tasks.core.errors import DataError
+from tasks.core.location import files_below, names_in
 from tasks.core.store import RECORDS, Store
 
 REPORT = "report"
 """Folder of an artifact that describes it and stays outside the content digest."""
 KEY_CHARS = 24
 """96 bits: among a million artifacts of a stage the chance of any collision is below 1e-16."""
+READERS = 4
+"""Files that are read at the same time for their digests."""
 KEY = re.compile(f"[0-9a-f]{{{KEY_CHARS}}}")
 
 
@@ -50,6 +54,12 @@ class File:
     path: str
     size: int
     sha256: str
+
+
+def is_outside(path: str) -> bool:
+    """Whether a path in a record, which may be of a store that somebody else writes, leads out of its attempt."""
+    name = PurePosixPath(path)
+    return name.is_absolute() or ".." in name.parts
 
 
 @dataclass(frozen=True)
@@ -138,23 +148,22 @@ def find(store: Store, uri: str) -> Artifact:
 
 def altered(artifact: Artifact) -> list[str]:
     """What is wrong with an artifact's files as far as sizes tell; cheap enough to ask before every use."""
-    return [problem for file in artifact.record.files if (problem := wrong_size(artifact, file))]
+    there = files_below(artifact.path)
+    return [problem for file in artifact.record.files if (problem := wrong_size(file, there))]
 
 
-def wrong_size(artifact: Artifact, file: File) -> str | None:
+def wrong_size(file: File, there: Mapping[str, int]) -> str | None:
     """Says that a file is gone or has another size than its record says; None when it has not."""
-    try:
-        size = (artifact.path / file.path).stat().st_size
-    except FileNotFoundError:
+    if file.path not in there:
         return f"{file.path} is gone"
+    size = there[file.path]
     return None if size == file.size else f"{file.path} has {size} bytes instead of {file.size}"
 
 
 def key_folders(store: Store) -> Iterator[UPath]:
     """Every folder of a store that is named by stage and key, published or not."""
-    for stage in sorted(store.root.iterdir(), key=str) if store.root.is_dir() else ():
-        if stage.is_dir():
-            yield from sorted((one for one in stage.iterdir() if KEY.fullmatch(one.name)), key=str)
+    for stage in names_in(store.root):
+        yield from (store.root / stage / name for name in names_in(store.root / stage) if KEY.fullmatch(name))
 
 
 def name_of(uri: str) -> str:
@@ -205,14 +214,11 @@ def is_published(store: Store, artifact: UPath, attempt: str) -> bool:
 
 
 def files_of(attempt: UPath) -> list[File]:
-    """Every file below an attempt with its size and digest, in path order."""
-    base = attempt.path.rstrip("/") + "/"
-    found = []
-    for current, _, names in os.walk(attempt.path):
-        for name in names:
-            path = UPath(current) / name
-            found.append(File(path.path.removeprefix(base), path.stat().st_size, file_digest(path)))
-    return sorted(found, key=lambda file: file.path)
+    """Every file below an attempt with its size and digest, in path order. Bytes are read back from the store."""
+    sizes = sorted(files_below(attempt).items())
+    with ThreadPoolExecutor(READERS) as pool:
+        digests = pool.map(lambda one: file_digest(attempt / one[0]), sizes)
+        return [File(path, size, digest) for (path, size), digest in zip(sizes, digests, strict=True)]
 
 
 def file_digest(path: UPath) -> str:

@@ -3,25 +3,23 @@
     <store>/<stage>/<key>/<attempt>/…        what it writes
     <store>/<stage>/<key>/<attempt>.alive    names what it reads; its modification time moves on every 15 s
 
-The sign of life is for garbage collection on any machine, so only the store's clock is asked about it. A daemon thread
-gives it: a fork does not inherit threads, so a child that outlives its stage keeps nothing alive, and the thread only
-ever touches a file that is there, so a thread that hangs in the store and wakes later revives nothing.
+The sign of life is for garbage collection on any machine, so only the store's clock is asked about it.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from upath import UPath
 
 from tasks.core.artifact import is_published
+from tasks.core.heartbeat import beating
+from tasks.core.location import names_in
 from tasks.core.store import Store
 
-EVERY_S = 15.0
 ALIVE = ".alive"
 
 
@@ -34,7 +32,7 @@ def attempting(store: Store, stage: str, key: str, inputs: Iterable[str]) -> Ite
     """
     folder = store.new_attempt(stage, key)
     try:
-        with beating(store, folder, inputs):
+        with alive(store, folder, inputs):
             yield folder
     except BaseException:
         if not is_published(store, store.artifact(stage, key), folder.name):
@@ -43,27 +41,15 @@ def attempting(store: Store, stage: str, key: str, inputs: Iterable[str]) -> Ite
 
 
 @contextmanager
-def beating(store: Store, folder: UPath, inputs: Iterable[str]) -> Iterator[None]:
+def alive(store: Store, folder: UPath, inputs: Iterable[str]) -> Iterator[None]:
     """Give signs of life for the time of a block."""
-    sign, over = sign_of(folder), threading.Event()
+    sign = sign_of(folder)
     store.create(sign, json.dumps({"inputs": list(inputs)}).encode())
-    threading.Thread(target=beat, args=(store, sign, over), name=f"heartbeat {folder.name}", daemon=True).start()
     try:
-        yield
+        with beating(store, sign):
+            yield
     finally:
-        over.set()
         sign.unlink(missing_ok=True)
-
-
-def beat(store: Store, sign: UPath, over: threading.Event) -> None:
-    """Touch the sign until the attempt is over or its sign was taken away."""
-    while not over.wait(EVERY_S):
-        try:
-            store.touch(sign)
-        except FileNotFoundError:
-            return
-        except OSError:  # a store that is out of reach now may be back at the next beat
-            continue
 
 
 def sign_of(folder: UPath) -> UPath:
@@ -85,7 +71,7 @@ def last_sign(store: Store, folder: UPath) -> float:
 def inputs_at_work(store: Store, artifact: UPath, since: float) -> list[str] | None:
     """URIs of all that attempts at work on a key read; None when no attempt gave a sign since then."""
     found: list[str] | None = None
-    for sign in artifact.glob(f"*{ALIVE}"):
+    for sign in [artifact / name for name in names_in(artifact) if name.endswith(ALIVE)]:
         try:
             if store.modified(sign) >= since:
                 found = [*(found or []), *json.loads(sign.read_text("utf-8"))["inputs"]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tasks.core import events
 from tasks.core.artifact import Artifact, File, file_digest, wrong_size
+from tasks.core.location import files_below
 
 MEGABYTE = 1e6
 
@@ -26,8 +27,9 @@ def check(artifacts: Sequence[Artifact]) -> list[Damage]:
     total = sum(artifact.size_bytes for artifact in artifacts)
     found, done = [], 0
     for artifact in artifacts:
+        there = files_below(artifact.path)
         for file in artifact.record.files:
-            if problem := wrong_size(artifact, file):
+            if problem := wrong_size(file, there):
                 found.append(Damage(artifact, problem, seen_by_size=True))
             elif problem := wrong_bytes(artifact, file):
                 found.append(Damage(artifact, problem, seen_by_size=False))

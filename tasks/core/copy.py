@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from upath import UPath
 
 from tasks.core import events, roots
-from tasks.core.artifact import Artifact, File, newest, publish, published
+from tasks.core.artifact import Artifact, File, is_outside, newest, publish, published
 from tasks.core.attempt import attempting
 from tasks.core.check import MEGABYTE, check
 from tasks.core.errors import DataError
-from tasks.core.store import Store, sync_tree
+from tasks.core.store import Store
 
 PIECE_BYTES = 1 << 20
 
@@ -44,7 +43,7 @@ def publish_copy(artifact: Artifact, target: Store, *, after: int) -> Artifact:
     record = artifact.record
     with attempting(target, record.identity.stage, record.identity.key, []) as out:
         copy_files(artifact, out)
-        sync_tree(out)
+        target.make_durable(out)
         made = {**record.made, "copied_from": artifact.uri}
         return publish(target, replace(record, attempt=out.name, made=made), after=after, adopt=False)
 
@@ -71,8 +70,7 @@ def copy_files(artifact: Artifact, out: UPath) -> None:
 
 def copy_file(artifact: Artifact, file: File, out: UPath) -> str | None:
     """Copy one file; says what is wrong with it, or None when the bytes are those of the record."""
-    name = PurePosixPath(file.path)
-    if name.is_absolute() or ".." in name.parts:  # the record of a store that somebody else writes
+    if is_outside(file.path):
         return "lies outside of its artifact"
     target = out / file.path
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from upath import UPath
 
 from tasks.core.errors import DataError
+from tasks.core.location import names_in
 
 FOLDER = "documents"
 
@@ -52,7 +53,8 @@ def shards_of(artifact: UPath) -> list[UPath]:
     Raises:
         DataError: when there are none.
     """
-    found = sorted((artifact / FOLDER).glob("part-*.parquet"), key=lambda path: path.name)
+    folder = artifact / FOLDER
+    found = [folder / name for name in names_in(folder) if name.startswith("part-") and name.endswith(".parquet")]
     if not found:
         raise DataError(f"{artifact} holds no documents", subject=str(artifact), next_step="make that stage again")
     return found

@@ -1,6 +1,6 @@
 """Garbage collection: what nobody can read any more, and what nobody needs any more.
 
-* An attempt that no record names and that was silent for a day is removed.
+* An attempt that no record names and that was silent for a day is removed, and so is what writers left that died.
 * An artifact that cannot be reached from a root (a pin, a recent run, an alias of the registry, an attempt at work) is
   marked, and removed by a later pass, a day after, if the mark is still there: whoever uses an artifact takes the mark
   away. What an artifact was made from is reached with it.
@@ -11,11 +11,9 @@ that is written now. The clock of the machine that collects, or of one that trai
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from upath import UPath
 
@@ -23,11 +21,11 @@ from tasks.core import roots
 from tasks.core.artifact import is_published, key_folders, name_of, names_of, newest
 from tasks.core.attempt import inputs_at_work, last_sign, sign_of
 from tasks.core.errors import TryAgain
-from tasks.core.lease import alone_in
-from tasks.core.store import COLLECTOR, UNREACHABLE, Store, local
+from tasks.core.location import files_below
+from tasks.core.store import COLLECTOR, UNREACHABLE, Leftover, Store
 
 DAY_S = 24 * 3600.0
-ATTEMPT, SWEPT, MARKED, REACHED = "attempt", "swept", "marked", "reached again"
+ATTEMPT, LEFTOVER, SWEPT, MARKED, REACHED = "attempt", "leftover", "swept", "marked", "reached again"
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,12 @@ class Finding:
     """One thing that a pass does, or would do."""
 
     kind: str
-    """``attempt`` (removed), ``swept`` (a marked artifact, removed), ``marked`` or ``reached again`` (mark removed)."""
+    """``attempt`` or ``leftover`` (removed), ``swept`` (a marked artifact, removed), ``marked`` or ``reached again``
+    (mark removed)."""
     path: UPath
     size_bytes: int
     reason: str
+    leftover: Leftover | None = None
 
 
 def collect(store: Store, registered: Collection[str] | None, *, dry_run: bool = False) -> list[Finding]:
@@ -52,7 +52,7 @@ def collect(store: Store, registered: Collection[str] | None, *, dry_run: bool =
     """
     with the_only_one(store):
         now = store.now()
-        found = list(silent_attempts(store, now))
+        found = [*silent_attempts(store, now), *leftovers(store, now)]
         if registered is not None:
             kept = reached(store, [*roots.roots(store), *names_of(registered), *at_work(store, now)])
             found += judged(store, kept, now)
@@ -66,7 +66,7 @@ def collect(store: Store, registered: Collection[str] | None, *, dry_run: bool =
 def the_only_one(store: Store) -> Iterator[None]:
     """Keep other passes out of the store."""
     try:
-        with alone_in(local(store.root) / COLLECTOR, wait=False):
+        with store.alone(store.root / COLLECTOR):
             yield
     except BlockingIOError:
         raise TryAgain(f"another gc is at work on {store.root}", next_step="wait until it has ended") from None
@@ -81,6 +81,21 @@ def silent_attempts(store: Store, now: float) -> Iterator[Finding]:
                 yield Finding(
                     ATTEMPT, folder, size_of(folder), f"no record names it; silent for {silent_s / 3600:.0f} h"
                 )
+
+
+def leftovers(store: Store, now: float) -> Iterator[Finding]:
+    """What writers that died left where no reader looks: files under private names, uploads that were never ended."""
+    for one in store.leftovers():
+        silent_s = now - one.began
+        if silent_s >= DAY_S and not is_at_work(store, one.path, now):
+            yield Finding(LEFTOVER, one.path, one.size_bytes, f"{one.kind}, begun {silent_s / 3600:.0f} h ago", one)
+
+
+def is_at_work(store: Store, path: UPath, now: float) -> bool:
+    """Whether a path lies in an artifact that is being made: an upload may take more than a day."""
+    return any(
+        inputs_at_work(store, store.root / name, since=now - DAY_S) is not None for name in names_of([str(path)])
+    )
 
 
 def at_work(store: Store, now: float) -> Iterator[str]:
@@ -134,6 +149,8 @@ def carry_out(store: Store, finding: Finding) -> bool:
         store.in_use(finding.path)
     elif finding.kind == SWEPT:
         return store.sweep(finding.path)
+    elif finding.leftover is not None:
+        store.remove_leftover(finding.leftover)
     else:
         return remove_attempt(store, finding.path)
     return True
@@ -143,7 +160,7 @@ def remove_attempt(store: Store, folder: UPath) -> bool:
     """Remove an attempt, unless its key is worked on after all or it was published meanwhile."""
     artifact = folder.parent
     try:
-        with alone_in(local(artifact), wait=False):
+        with store.alone(artifact):
             if is_published(store, artifact, folder.name):
                 return False
             store.discard(folder)
@@ -155,9 +172,4 @@ def remove_attempt(store: Store, folder: UPath) -> bool:
 
 def size_of(folder: UPath) -> int:
     """Bytes of all files below a folder; one that goes meanwhile counts nothing."""
-    size = 0
-    for current, _, names in os.walk(local(folder)):
-        for name in names:
-            with suppress(FileNotFoundError):
-                size += Path(current, name).lstat().st_size
-    return size
+    return sum(files_below(folder).values())

@@ -1,10 +1,12 @@
 """The right to work on one key: one holder at a time, and each knows whether it was overtaken.
 
-    <store>/<stage>/<key>/.lock                       held with flock; the kernel frees it however its holder ends
-    <store>/<stage>/<key>/workspace.lease/<n>.json    who holds generation n; created exclusively, so n only rises
+    <store>/<stage>/<key>/.lock                           local: held with flock, freed however its holder ends
+    <store>/<stage>/<key>/workspace.lease/<n>.json        who holds generation n; created exclusively: n only rises
+    <store>/<stage>/<key>/workspace.lease/<n>.released    remote: generation n was given back
 
-The lock keeps a second holder out. The generation stops a first one that lost the lock without noticing: training
-processes whose stage was killed, a mount that was cut off and came back.
+The lock keeps a second holder out; a remote store has none, there it is the sign of life of ``<n>.json``. The generation
+stops a first one that lost the lock without noticing: training processes whose stage was killed, a network or a mount
+that was cut off and came back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from upath import UPath
+
 from tasks.core.errors import TryAgain
+from tasks.core.location import names_in
 
 LEASE = "workspace.lease"
 LOCK = ".lock"
@@ -28,7 +33,7 @@ class Lease:
     """One turn of working on a key; plain values, because training processes are told them as JSON."""
 
     folder: str
-    """Where the generations are, on a disk that every process of the stage sees."""
+    """Where the generations are: a path or URI that every process of the stage can read."""
     generation: int
 
     def check(self) -> None:
@@ -37,7 +42,7 @@ class Lease:
         Raises:
             TryAgain: another run has taken the key since.
         """
-        newest = newest_generation(Path(self.folder))
+        newest = newest_generation(UPath(self.folder))
         if newest > self.generation:
             raise TryAgain(
                 f"overtaken: this run holds generation {self.generation} of the key, another one took {newest}",
@@ -46,9 +51,10 @@ class Lease:
             )
 
 
-def newest_generation(folder: Path) -> int:
+def newest_generation(folder: UPath) -> int:
     """The highest generation that was ever taken; 0 before the first."""
-    return max((int(path.stem) for path in folder.glob("*.json") if path.stem.isdigit()), default=0)
+    stems = [name.removesuffix(".json") for name in names_in(folder) if name.endswith(".json")]
+    return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -60,7 +61,7 @@ def held_bytes() -> int:
 
 def forget_own_peak() -> None:
     """Let the kernel count this process's peak from now on; where that is not allowed, an earlier one counts too."""
-    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as switches:
+    with suppress(OSError), Path("/proc/self/clear_refs").open("w", encoding="ascii") as switches:
         switches.write("5")
 
 
@@ -68,6 +69,6 @@ def own_peak_bytes() -> int:
     """The largest resident set of this process. (``getrusage`` would tell that of the process that started it, when
     that one was larger.)
     """
-    with open("/proc/self/status", encoding="ascii") as status:
+    with Path("/proc/self/status").open(encoding="ascii") as status:
         kilobytes = next(line.split()[1] for line in status if line.startswith("VmHWM:"))
     return 1024 * int(kilobytes)

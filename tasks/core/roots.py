@@ -10,7 +10,6 @@ what it made so far, and the checkpoints of the training it was killed in, are k
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import quote
@@ -18,8 +17,9 @@ from urllib.parse import quote
 from upath import UPath
 
 from tasks.core.artifact import name_of
+from tasks.core.location import names_in
 from tasks.core.mlflow_runs import RunContext
-from tasks.core.store import Store, local
+from tasks.core.store import Store
 
 RUNS, PINS = "runs", "pins"
 RUNS_KEPT = 10
@@ -64,7 +64,7 @@ def forget_old_runs(store: Store) -> None:
     """Remove what was noted of all but the newest runs of each pipeline."""
     for runs in runs_by_pipeline(store):
         for run in runs[RUNS_KEPT:]:
-            shutil.rmtree(local(run), ignore_errors=True)
+            store.discard(run)
 
 
 def newest_run(store: Store, pipeline: str) -> list[str]:
@@ -76,18 +76,19 @@ def newest_run(store: Store, pipeline: str) -> list[str]:
 def runs_by_pipeline(store: Store) -> Iterator[list[UPath]]:
     """For each pipeline the folders of its runs, the most recent first."""
     folder = store.root / RUNS
-    for pipeline in folder.iterdir() if folder.is_dir() else ():
-        yield runs_in(store, pipeline)
+    for pipeline in names_in(folder):
+        yield runs_in(store, folder / pipeline)
 
 
 def runs_in(store: Store, pipeline: UPath) -> list[UPath]:
     """The folders of a pipeline's runs, the most recent first by the store's clock."""
-    runs = pipeline.iterdir() if pipeline.is_dir() else ()
-    last_use = {run: max(map(store.modified, run.glob("*.json")), default=0.0) for run in runs}
-    return sorted(last_use, key=lambda run: -last_use[run])
+    runs = [pipeline / name for name in names_in(pipeline)]
+    last_use = [max((store.modified(run / name) for name in names_in(run)), default=0.0) for run in runs]
+    return [run for _, run in sorted(zip(last_use, runs, strict=True), key=lambda pair: -pair[0])]
 
 
 def named_in(folder: UPath) -> Iterator[str]:
     """The artifacts that the files of a folder of roots name."""
-    for path in folder.glob("*.json") if folder.is_dir() else ():
-        yield json.loads(path.read_text("utf-8"))["artifact"]
+    for name in names_in(folder):
+        if name.endswith(".json"):
+            yield json.loads((folder / name).read_text("utf-8"))["artifact"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import signal
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 from upath import UPath
 
-from tasks.core import events, provenance, roots, stage, workspace
+from tasks.core import events, provenance, roots, stage, store_errors, workspace
 from tasks.core.artifact import (
     Artifact,
     Identity,
@@ -31,17 +30,15 @@ from tasks.core.artifact import (
 from tasks.core.attempt import attempting
 from tasks.core.config import Config, numbers_of, plain, validated
 from tasks.core.drift import OnDrift, drift, told
-from tasks.core.errors import ConfigError, DataError, HeadraceError, ServiceError, TryAgain, five_lines
+from tasks.core.errors import ConfigError, DataError, HeadraceError, TryAgain, five_lines
 from tasks.core.estimate import work_of
 from tasks.core.lease import Lease
 from tasks.core.mlflow_runs import RunContext
 from tasks.core.peak_memory import PeakMemory
 from tasks.core.plan import identity_now, why
 from tasks.core.sinks import ConsoleSink, MeasuredSink
-from tasks.core.store import Store, local, sync_tree
+from tasks.core.store import Store
 from tasks.core.tracking import Tracker
-
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +105,7 @@ def run(spec: Spec, store: Store) -> Outcome:
     config = validated(stage.config_type_of(spec.stage), spec.config, stage=spec.stage)
     inputs = find_inputs(spec, store)
     identity = identity_for(spec, config, inputs)
-    with disk_errors(store):
+    with store_errors.told(store.root):
         roots.remember(store, spec.run, identity.stage, identity.key)
         store.in_use(store.artifact(identity.stage, identity.key))
         if not spec.fresh and (found := acceptable(spec, store, identity)):
@@ -216,7 +213,7 @@ def make(job: Job, lease: Lease) -> Outcome:
     ):
         with PeakMemory() as memory:
             result = run_in_workspace(job, lease, attempt)
-        record = describe(spec, job.config, identity, attempt, result)
+        record = describe(job, attempt, result)
         record = replace(
             record,
             measured={**measured.values, **cost_of_run(job, memory.bytes)},
@@ -225,7 +222,7 @@ def make(job: Job, lease: Lease) -> Outcome:
         tracker.result(record.result)
         lease.check()
         found = publish(store, record, after=before.number if before else 0, adopt=not spec.fresh)
-    store.discard(store.workspace(identity.stage, identity.key))
+    shutil.rmtree(store.workspace(identity.stage, identity.key), ignore_errors=True)
     if found.record.attempt != record.attempt:
         reason = "another run published the same artifact first; its artifact was taken"
     say(f"{spec.stage}: done in {time.monotonic() - job.started_s:.1f} s -> {found.uri}")
@@ -243,25 +240,25 @@ def cost_of_run(job: Job, peak_memory_bytes: int) -> dict[str, Any]:
     }
 
 
-def describe(spec: Spec, config: Config, identity: Identity, attempt: UPath, result: Any) -> Record:
+def describe(job: Job, attempt: UPath, result: Any) -> Record:
     """The record of an attempt that is complete and durable."""
-    sync_tree(attempt)
+    job.store.make_durable(attempt)
     files = files_of(attempt)
     return Record(
-        identity=identity,
+        identity=job.identity,
         attempt=attempt.name,
         content_digest=content_digest(attempt, files),
         files=files,
         result=numbers_of(result),
-        config=plain(config),
-        inputs=dict(spec.inputs),
+        config=plain(job.config),
+        inputs=dict(job.spec.inputs),
     )
 
 
 def run_in_workspace(job: Job, lease: Lease, attempt: UPath) -> Any:
     """Call the stage with the paths of its inputs; its workspace is the one of its key."""
     module = stage.load(job.spec.stage)
-    folder = local(job.store.workspace(job.identity.stage, job.identity.key))
+    folder = job.store.workspace(job.identity.stage, job.identity.key)
     if job.spec.force:
         begin_again(folder, job.spec.run.run_id)
     with workspace.bound(folder, lease):
@@ -287,21 +284,6 @@ def tracked(spec: Spec, config: Config, identity: Identity) -> Iterator[tuple[Tr
         console = stack.enter_context(ConsoleSink(spec.stage))
         stack.enter_context(events.listening(console, measured, tracker))
         yield tracker, measured
-
-
-@contextmanager
-def disk_errors(store: Store) -> Iterator[None]:
-    """Say a full or read-only disk as what it is: a service that is missing, worth a retry later."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        raise ServiceError(
-            f"the disk cannot take the artifact: {error}",
-            subject=str(error.filename or store.root),
-            next_step=f"free space under {store.root}, then run the same command; nothing was published",
-        ) from error
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from upath import UPath
 
 from tasks.core import events
 from tasks.core.errors import ConfigError, DataError, GateError
-from tasks.core.store import local_copy
+from tasks.core.transfer import local_copy
 from tasks.evaluate.comparison import compare
 from tasks.evaluate.config import EvaluateConfig
 from tasks.evaluate.continuations import write_continuations

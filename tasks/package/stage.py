@@ -15,7 +15,7 @@ from tasks.core.artifact import file_digest
 from tasks.core.config import plain
 from tasks.core.errors import DataError
 from tasks.core.registered import ARTIFACT_TAG
-from tasks.core.store import local_copy, local_output
+from tasks.core.transfer import local_copy, local_output
 from tasks.package import build, registry
 from tasks.package.archive import fix_creation_time, write_archive
 from tasks.package.card import card_of

@@ -12,7 +12,7 @@ from upath import UPath
 
 from tasks.core import events
 from tasks.core.errors import DataError
-from tasks.core.store import local_copy, local_output
+from tasks.core.transfer import local_copy, local_output
 from tasks.smoke import questions
 from tasks.smoke.config import SmokeConfig
 from tasks.smoke.server import serving

@@ -13,7 +13,7 @@ from upath import UPath
 
 from tasks.core import events, workspace
 from tasks.core.errors import ConfigError, DataError
-from tasks.core.store import local_copy, local_output
+from tasks.core.transfer import local_copy, local_output
 from tasks.lm.token_shards import TokenShards
 from tasks.train.config import TrainConfig
 from tasks.train.fingerprint import precision_of

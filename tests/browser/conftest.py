@@ -21,7 +21,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tasks.core.store import local, open_store
+from tasks.core.location import local
+from tasks.core.store import open_store
 from tests.dags.conftest import Checkout, prepared  # noqa: F401 (a fixture)
 
 READY_S = 300

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.core import attempt
+from tasks.core import attempt, heartbeat
 from tasks.core.attempt import attempting, last_sign, sign_of
 from tasks.core.runner import Spec, run
 from tasks.core.store import REPOSITORY
@@ -19,7 +19,7 @@ BEATS_S = 0.5
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch):
-    monkeypatch.setattr(attempt, "EVERY_S", 0.05)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.05)
 
 
 def test_the_sign_of_life_moves_on_while_the_attempt_lasts(store):
@@ -39,8 +39,8 @@ def test_a_sign_that_was_taken_away_is_not_given_again(store):
 
 def test_a_fork_that_outlives_a_killed_attempt_does_not_keep_it_alive(store):
     program = (
-        "import os, time\nfrom tasks.core import attempt\nfrom tasks.core.store import open_store\n"
-        f"attempt.EVERY_S, store = 0.05, open_store({store.root.path!r})\n"
+        "import os, time\nfrom tasks.core import attempt, heartbeat\nfrom tasks.core.store import open_store\n"
+        f"heartbeat.EVERY_S, store = 0.05, open_store({store.root.path!r})\n"
         "with attempt.attempting(store, 'make', 'key', []) as folder:\n"
         "    child = os.fork()\n"
         "    if child: print(child, folder, flush=True)\n"

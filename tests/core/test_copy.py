@@ -102,8 +102,8 @@ def test_a_copy_stays_though_nothing_in_the_target_leads_to_it(store, target, co
 
 def test_a_copy_that_was_killed_shows_nothing_and_the_next_one_succeeds(store, target, count):
     program = (
-        "import time\nfrom tasks.core import copy\nfrom tasks.core.store import open_store\n"
-        "copy.sync_tree = lambda folder: (print(folder, flush=True), time.sleep(60))\n"
+        "import time\nfrom tasks.core import copy\nfrom tasks.core.store import LocalStore, open_store\n"
+        "LocalStore.make_durable = lambda self, folder: (print(folder, flush=True), time.sleep(60))\n"
         f"copy.copy(open_store({store.root.path!r}), {count.uri!r}, open_store({target.root.path!r}))\n"
     )
     with subprocess.Popen(

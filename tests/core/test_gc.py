@@ -18,7 +18,7 @@ from tasks.core.gc import ATTEMPT, MARKED, REACHED, SWEPT, collect, the_only_one
 from tasks.core.lease import alone_in
 from tasks.core.mlflow_runs import RunContext
 from tasks.core.runner import Spec, run
-from tasks.core.store import REPOSITORY, UNREACHABLE, Store, open_store
+from tasks.core.store import REPOSITORY, UNREACHABLE, LocalStore, open_store
 
 TOY = Path(__file__).parent / "toy"
 HOUR_S = 3600
@@ -89,7 +89,7 @@ def test_an_attempt_that_a_record_names_is_never_silent_enough(store, made):
 
 @pytest.mark.parametrize("apart_s", [-3 * 24 * HOUR_S, 3 * 24 * HOUR_S])
 def test_only_the_clock_of_the_store_counts(store, apart_s):
-    class Elsewhere(Store):
+    class Elsewhere(LocalStore):
         """A store whose clock is three days from this machine's."""
 
         def modified(self, path):
@@ -251,7 +251,7 @@ def test_without_an_answer_of_the_registry_no_artifact_is_marked_or_swept(store,
     age(dead, 25)
     assert command.main(["gc", "--store", str(store.root)]) == 4
     told = capsys.readouterr()
-    assert "1 folders removed, 0 bytes in 0 artifacts marked" in told.out
+    assert "1 places removed, 0 bytes in 0 artifacts marked" in told.out
     assert "--no-registry" in told.err
     assert not dead.exists()
     assert not Path(made, UNREACHABLE).exists()

@@ -8,11 +8,12 @@ import pytest
 from tasks import __main__ as command
 from tasks import upkeep
 from tasks.core.errors import ServiceError
+from tasks.core.location import local
 from tasks.core.probe import NUM_WRITERS, prove_exclusive_writes
-from tasks.core.store import Store, local
+from tasks.core.store import LocalStore
 
 
-class Overwriting(Store):
+class Overwriting(LocalStore):
     """Publishes by renaming, which replaces what is there."""
 
     def create(self, path, data):
@@ -23,7 +24,7 @@ class Overwriting(Store):
         private.replace(target)
 
 
-class LooksFirst(Store):
+class LooksFirst(LocalStore):
     """Looks whether the name is free and takes it then; here everybody has looked before anybody writes."""
 
     everybody_looked = Barrier(NUM_WRITERS)
@@ -36,7 +37,7 @@ class LooksFirst(Store):
         local(path).write_bytes(data)
 
 
-class WritesInPlace(Store):
+class WritesInPlace(LocalStore):
     """Exclusive, but the winner's bytes are not what stands there in the end."""
 
     def create(self, path, data):
@@ -44,7 +45,7 @@ class WritesInPlace(Store):
         local(path).write_bytes(data[:-1])
 
 
-class WithoutLinks(Store):
+class WithoutLinks(LocalStore):
     """On a file system that has no hard links."""
 
     def create(self, path, data):

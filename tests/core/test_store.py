@@ -10,11 +10,11 @@ import pytest
 from upath import UPath
 
 from tasks.core.errors import ConfigError
-from tasks.core.store import Store, open_store
+from tasks.core.store import LocalStore, open_store
 
 
 def test_of_forty_writers_exactly_one_wins_and_its_bytes_stand(tmp_path):
-    store, start = Store(UPath(tmp_path)), threading.Barrier(40)
+    store, start = LocalStore(UPath(tmp_path)), threading.Barrier(40)
 
     def publish(number: int) -> bool:
         start.wait()
@@ -33,7 +33,7 @@ def test_of_forty_writers_exactly_one_wins_and_its_bytes_stand(tmp_path):
 
 def publish_for_ever(root: str) -> None:
     """Publish one record after the other until killed."""
-    store = Store(UPath(root))
+    store = LocalStore(UPath(root))
     for number in range(1_000_000):
         store.create(UPath(root) / "records" / f"{number}.json", b"x" * 100_000)
 

@@ -14,7 +14,8 @@ import pytest
 from upath import UPath
 
 from tasks.core.artifact import Identity, Record, content_digest, files_of, publish
-from tasks.core.store import local, open_store
+from tasks.core.location import local
+from tasks.core.store import open_store
 from tasks.train.stage import TOKENIZER_FILES
 from tasks.training import exactly_once
 from tests.faults.faults import Fault, kill
