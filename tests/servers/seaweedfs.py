@@ -24,6 +24,7 @@ SETTINGS = {
     "s3.port.iceberg": "0",
     "s3.port.lance": "0",
     "master.peers": "none",  # one master holds no election, which saves a second and a race that costs five
+    "master.resumeState": "false",  # a master that remembers may let nobody write for 15 s after a kill
     "master.telemetry": "false",
     "master.volumeSizeLimitMB": "64",
     "volume.max": "20",
@@ -64,12 +65,16 @@ class S3Server:
         (self.folder / "keys.json").write_text(json.dumps({"identities": identities}))
 
     def _takes_objects(self) -> bool:
-        """Buckets can be made some time before there is room for a byte."""
+        """Buckets can be made some time before there is room for a byte.
+
+        A request that comes too early may hang for long, and the next one for the same key with it: each probe is short
+        and has a key of its own.
+        """
         from botocore.exceptions import BotoCoreError, ClientError
 
-        probe = {"Bucket": self.bucket, "Key": ".ready"}
+        probe = {"Bucket": self.bucket, "Key": f".ready-{secrets.token_hex(4)}"}
         try:
-            client = self.client(retries=0)
+            client = self.client(retries=0, patience_s=2)
             with suppress(client.exceptions.BucketAlreadyExists, client.exceptions.BucketAlreadyOwnedByYou):
                 client.create_bucket(Bucket=self.bucket)
             client.put_object(Body=b"ready", **probe)
@@ -83,7 +88,8 @@ class S3Server:
         self._daemon.kill()
 
     def stop(self) -> None:
-        self._daemon.stop()
+        """A goodbye would take five seconds and serve nobody."""
+        self._daemon.kill()
         for name, port in self._ports.items():
             if name.endswith(".grpc"):  # the only sockets whose place cannot be chosen
                 kind = name.partition(".")[0]
@@ -98,12 +104,15 @@ class S3Server:
             "AWS_DEFAULT_REGION": "us-east-1",
         }
 
-    def client(self, *, retries: int = 3, access_key: str | None = None, secret: str | None = None) -> Any:
+    def client(
+        self, *, retries: int = 3, patience_s: float = 30, access_key: str | None = None, secret: str | None = None
+    ) -> Any:
         """A botocore client, which knows nothing of fsspec and its caches; other keys may be tried."""
         from botocore.config import Config
         from botocore.session import Session
 
-        config = Config(connect_timeout=5, read_timeout=30, retries={"total_max_attempts": 1 + retries}, proxies={})
+        attempts = {"total_max_attempts": 1 + retries}
+        config = Config(connect_timeout=5, read_timeout=patience_s, retries=attempts, proxies={})
         return Session({"profile": (None, None, None, None)}).create_client(
             "s3",
             region_name="us-east-1",
