@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import shutil
 import subprocess
@@ -103,8 +104,9 @@ class HdfsServer:
         return {"HADOOP_CONF_DIR": str(self.folder / "client"), "HADOOP_USER_NAME": getpass.getuser()}
 
     def files(self, path: str = "/") -> dict[str, int]:
-        """Size of each file below a folder, by its path; nothing where there is no such folder."""
+        """Size of each file below a folder, by its path without the server; nothing where there is no such folder."""
         found: dict[str, int] = {}
+        path = path.removeprefix(self.uri)
         for one in self.listing(path):
             child = f"{path.rstrip('/')}/{one['pathSuffix']}".rstrip("/")
             if one["type"] == "DIRECTORY":
@@ -149,8 +151,6 @@ def bytes_at(url: str) -> bytes:
 
 
 def json_at(url: str) -> Any:
-    import json
-
     return json.loads(bytes_at(url))
 
 

@@ -42,7 +42,7 @@ class S3Server:
         *ports, volume_grpc = free_ports(len(PORTS) + 1)
         self._ports = dict(zip(PORTS, ports, strict=True)) | {"volume.port.grpc": volume_grpc}
         self.endpoint_url = f"http://127.0.0.1:{self._ports['s3.port']}"
-        self._daemon = Daemon("SeaweedFS", self._command(), folder / "weed.log")
+        self._daemon = Daemon("SeaweedFS", self._command(), folder / "weed.log", self.environment())
 
     def _command(self) -> list[str]:
         """The data folder is the server's own; sockets that would lie in /tmp go there as far as it lets them."""

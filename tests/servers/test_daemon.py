@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,10 @@ def descendants(pid: int) -> set[int]:
 
 
 def links_of(pid: int) -> list[str]:
-    try:
-        return [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
-    except OSError:  # it ended meanwhile
-        return []
+    """What a process has open; some of it, or all, may be closed meanwhile."""
+    found = []
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.append(str(path.readlink()))
+    return found
