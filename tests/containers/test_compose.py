@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.servers.daemon import Daemon, free_ports, wait_until_ready
-from tests.servers.seaweedfs import PORTS, weed
+from tests.servers.seaweedfs import PORTS, remove_sockets, weed
 
 FILE = Path(__file__).parents[2] / "containers/compose.yaml"
 SERVICES = yaml.safe_load(FILE.read_text())["services"]
@@ -53,18 +53,18 @@ def test_a_mounted_folder_is_there():
 
 def test_its_s3_server_lets_nobody_in_without_a_key(tmp_path):
     """The command as it is written, but in a folder and on ports of the test's own."""
-    *ports, last = free_ports(len(PORTS) + 1)
-    own = dict(zip(PORTS, ports, strict=True)) | {"volume.port.grpc": last, "s3.port.iceberg": 0, "s3.port.lance": 0}
-    own |= {"dir": str(tmp_path), "ip": "127.0.0.1", "ip.bind": "127.0.0.1"}
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    own = ports | {"s3.port.iceberg": 0, "s3.port.lance": 0, "dir": tmp_path, "ip": "127.0.0.1", "ip.bind": "127.0.0.1"}
     command = [weed(), *SERVICES["s3"]["command"].split(), *(f"-{name}={value}" for name, value in own.items())]
     keys = dict.fromkeys(SERVICES["s3"]["environment"], "chosen")
     daemon = Daemon("SeaweedFS", command, tmp_path / "log", keys)
     try:
         daemon.start()
-        wait_until_ready(lambda: code_of(ports[0]) is not None, [daemon])
-        assert code_of(ports[0]) == 403
+        wait_until_ready(lambda: code_of(ports["s3.port"]) is not None, [daemon])
+        assert code_of(ports["s3.port"]) == 403
     finally:
         daemon.kill()
+        remove_sockets(ports)
 
 
 def code_of(port: int) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.servers.daemon import Daemon, StartError, free_ports, wait_until_ready
 
-PORTS = ("s3.port", "s3.port.grpc", "filer.port", "filer.port.grpc", "master.port", "master.port.grpc", "volume.port")
+PORTS = tuple(f"{part}.port{kind}" for part in ("s3", "filer", "master", "volume") for kind in ("", ".grpc"))
 SETTINGS = {
     "ip": "127.0.0.1",
     "ip.bind": "127.0.0.1",
@@ -39,16 +39,13 @@ class S3Server:
         self.folder = folder
         self.access_key, self.secret = secrets.token_hex(8), secrets.token_hex(16)
         self.bucket = f"headrace-{secrets.token_hex(4)}"
-        *ports, volume_grpc = free_ports(len(PORTS) + 1)
-        self._ports = dict(zip(PORTS, ports, strict=True)) | {"volume.port.grpc": volume_grpc}
+        self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.endpoint_url = f"http://127.0.0.1:{self._ports['s3.port']}"
         self._daemon = Daemon("SeaweedFS", self._command(), folder / "weed.log", self.environment())
 
     def _command(self) -> list[str]:
-        """The data folder is the server's own; sockets that would lie in /tmp go there as far as it lets them."""
         data, keys = self.folder / "data", self.folder / "keys.json"
-        sockets = {f"{one}.localSocket": str(self.folder / f"{one}.sock") for one in ("s3", "filer")}
-        options = SETTINGS | self._ports | sockets | {"dir": str(data), "s3.config": str(keys)}
+        options = SETTINGS | self._ports | {"dir": str(data), "s3.config": str(keys)}
         return [weed(), "-logtostderr=true", "server", *(f"-{name}={value}" for name, value in options.items())]
 
     def start(self) -> None:
@@ -90,10 +87,7 @@ class S3Server:
     def stop(self) -> None:
         """A goodbye would take five seconds and serve nobody."""
         self._daemon.kill()
-        for name, port in self._ports.items():
-            if name.endswith(".grpc"):  # the only sockets whose place cannot be chosen
-                kind = name.partition(".")[0]
-                Path(f"/tmp/seaweedfs-{kind}-grpc-{port}.sock").unlink(missing_ok=True)
+        remove_sockets(self._ports)
 
     def environment(self) -> dict[str, str]:
         """What every S3 client reads."""
@@ -134,6 +128,12 @@ class S3Server:
         """Keys of uploads that were begun and neither completed nor aborted."""
         pages = self.client().get_paginator("list_multipart_uploads").paginate(Bucket=self.bucket, Prefix=prefix)
         return sorted(one["Key"] for page in pages for one in page.get("Uploads", []))
+
+
+def remove_sockets(ports: dict[str, int]) -> None:
+    """SeaweedFS puts them in /tmp, and leaves them there when it is killed."""
+    for name, port in ports.items():
+        Path(f"/tmp/seaweedfs-{name.replace('.port', '').replace('.', '-')}-{port}.sock").unlink(missing_ok=True)
 
 
 def weed() -> str:
