@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,9 +58,7 @@ def hdfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer
 
 
 @pytest.fixture(params=["file", "s3", "hdfs"])
-def store_root(
-    request: pytest.FixtureRequest, tmp_path: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def store_root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """URI of a place for a store that is this test's own."""
     own = f"{PLACE}/{secrets.token_hex(4)}"
     if request.param == "file":
