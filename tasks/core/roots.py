@@ -48,8 +48,8 @@ def write(store: Store, folder: UPath, name: str) -> UPath:
 
 
 def folder_name(run_id: str) -> str:
-    """A run's id as a file name that a person recognises."""
-    return quote(run_id, safe=" :+=@,")[:MAX_NAME_CHARS]
+    """A run's id as a file name that a person recognises; HDFS allows no colon."""
+    return quote(run_id, safe=" +=@,")[:MAX_NAME_CHARS]
 
 
 def roots(store: Store) -> Iterator[str]:

@@ -64,12 +64,17 @@ def refusal_of_service(error: Exception, root: UPath) -> ServiceError | None:
     if protocol not in CHECK or (protocol != "s3" and not is_hdfs(error)):
         return None
     place = f"the store {root}" if protocol == root.protocol else protocol.upper()
-    first = str(error).strip().partition("\n")[0] or type(error).__name__
     return ServiceError(
-        f"{place} cannot be used: {first}",
+        f"{place} cannot be used: {first_line(error)}",
         subject=str(root),
         next_step=f"{CHECK[protocol]}; then run the same command; nothing was published",
     )
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the stack that a name node sends along."""
+    text = str(error).replace("\\n\\tat ", "\n").strip()
+    return text.partition("\n")[0] or type(error).__name__
 
 
 def is_hdfs(error: Exception) -> bool:
