@@ -127,9 +127,9 @@ def judged(store: Store, kept: Collection[str], now: float) -> Iterator[Finding]
         if name_of(str(artifact)) in kept:
             if marked_s is not None:
                 yield Finding(REACHED, artifact, size_of(artifact), "its mark is taken away")
-        elif marked_s is None:
+        elif marked_s is None and files_below(artifact):  # an object store may show a folder that nothing is in
             yield Finding(MARKED, artifact, size_of(artifact), "unreachable; swept by a gc in a day or later")
-        elif marked_s >= DAY_S:
+        elif marked_s is not None and marked_s >= DAY_S:
             yield Finding(SWEPT, artifact, size_of(artifact), f"unreachable; marked {marked_s / 3600:.0f} h ago")
 
 

@@ -60,8 +60,8 @@ def refusal_of_disk(error: Exception, root: UPath) -> ServiceError | None:
 
 def refusal_of_service(error: Exception, root: UPath) -> ServiceError | None:
     """What S3 or HDFS refused, in one line; None when the error is nothing of theirs."""
-    protocol = "s3" if any(type(one).__module__.startswith(S3_PACKAGES) for one in chain(error)) else root.protocol
-    if protocol not in CHECK or (protocol != "s3" and not is_hdfs(error)):
+    protocol = refused_by(error, root)
+    if protocol is None:
         return None
     place = f"the store {root}" if protocol == root.protocol else protocol.upper()
     return ServiceError(
@@ -69,6 +69,13 @@ def refusal_of_service(error: Exception, root: UPath) -> ServiceError | None:
         subject=str(root),
         next_step=f"{CHECK[protocol]}; then run the same command; nothing was published",
     )
+
+
+def refused_by(error: Exception, root: UPath) -> str | None:
+    """Which kind of service an error comes from."""
+    if any(type(one).__module__.startswith(S3_PACKAGES) for one in chain(error)):
+        return "s3"
+    return "hdfs" if root.protocol == "hdfs" and is_hdfs(error) else None
 
 
 def first_line(error: Exception) -> str:
@@ -87,10 +94,10 @@ def is_hdfs(error: Exception) -> bool:
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, what caused it, and so on."""
+    """An error, what it was raised from, and so on; not what merely happened before it."""
     while error is not None:
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__
 
 
 def code_of(error: BaseException) -> str:
