@@ -6,9 +6,9 @@ In ``airflow.cfg`` (or ``AIRFLOW__HEADRACE__…`` in the environment)::
     store_conn_id = lake
     source_conn_ids = lake, archive
 
-A Connection is of type ``aws`` (with the fields of Airflow's amazon provider) or ``hdfs``; or of type ``generic``, which
-the UI offers without any provider, with ``"kind": "s3"`` or ``"kind": "hdfs"`` in its extra. What a Connection does not
-say stays as the worker's own environment has it, and without any Connection that is all there is.
+A Connection is of type ``aws`` (with the fields of Airflow's amazon provider) or ``hdfs``; or of type ``generic``,
+which the UI offers without any provider, with ``"kind": "s3"`` or ``"kind": "hdfs"`` in its extra. What a Connection
+does not say stays as the worker's own environment has it, and without any Connection that is all there is.
 """
 
 from __future__ import annotations

@@ -1,0 +1,25 @@
+"""Starts `nightly` for each partition as soon as it has arrived.
+
+A partition is a folder under `[headrace] arrivals_prefix`, and has arrived when it holds `_SUCCESS`. Each is started
+once, under the run id `arrival__<partition>`; a run that is there already is not started again. Runs wait while
+`nightly` is paused, and follow each other.
+"""
+
+from airflow.sdk import dag
+
+from plugins.operators.arrivals import ArrivedOperator, StartRunOperator
+from plugins.triggers.arrivals import watched
+
+partitions = watched()
+
+
+@dag(schedule=[partitions] if partitions else None, catchup=False, doc_md=__doc__, tags=["headrace"])
+def arrivals():
+    arrived = ArrivedOperator(task_id="arrived")
+    StartRunOperator.partial(
+        task_id="start", starts="nightly", map_index_template="{{ task.partition }}", max_active_tis_per_dag=1
+    ).expand(partition=arrived.output)
+
+
+if partitions:
+    arrivals()
