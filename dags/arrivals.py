@@ -7,18 +7,21 @@ once, under the run id `arrival__<partition>`; a run that is there already is no
 
 from airflow.sdk import dag
 
-from plugins.operators.arrivals import ArrivedOperator, StartRunOperator
+from plugins.operators.arrivals import ArrivedOperator, RememberOperator, StartRunOperator
 from plugins.triggers.arrivals import watched
 
 partitions = watched()
 
 
-@dag(schedule=[partitions] if partitions else None, catchup=False, doc_md=__doc__, tags=["headrace"])
+@dag(schedule=[partitions], catchup=False, max_active_runs=1, doc_md=__doc__, tags=["headrace"])
 def arrivals():
     arrived = ArrivedOperator(task_id="arrived")
-    StartRunOperator.partial(
+    started = StartRunOperator.partial(
         task_id="start", starts="nightly", map_index_template="{{ task.partition }}", max_active_tis_per_dag=1
     ).expand(partition=arrived.output)
+    started >> RememberOperator(
+        task_id="remember", partitions=arrived.output, inlets=[partitions], trigger_rule="none_failed"
+    )
 
 
 if partitions:

@@ -9,6 +9,8 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import DagRunTriggerException
 
+from plugins.triggers.arrivals import STARTED
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -19,7 +21,7 @@ class ArrivedOperator(BaseOperator):
     def execute(self, context: Context) -> list[str]:
         """Each once and in order, however often it was announced."""
         events = [event for some in context["triggering_asset_events"].values() for event in some]
-        return sorted({event.extra["payload"]["partition"] for event in events})
+        return sorted({name for event in events for name in event.extra["payload"]["partitions"]})
 
 
 class StartRunOperator(BaseOperator):
@@ -50,6 +52,22 @@ class StartRunOperator(BaseOperator):
             deferrable=False,
             note=f"The partition {self.partition} arrived.",
         )
+
+
+class RememberOperator(BaseOperator):
+    """Writes into the state of its only inlet, the asset, which partitions need not be announced any more."""
+
+    template_fields: Sequence[str] = ("partitions",)
+
+    def __init__(self, *, partitions: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.partitions = partitions
+
+    def execute(self, context: Context) -> None:
+        """One run of its DAG at a time, or two would forget each other's."""
+        state = context["asset_state_store"]
+        before: Any = state.get(STARTED) or ()
+        state.set(STARTED, sorted({*before, *self.partitions}))
 
 
 def run_id_of(partition: str) -> str:

@@ -6,9 +6,9 @@ In ``airflow.cfg`` (or ``AIRFLOW__HEADRACE__…`` in the environment)::
     arrivals_prefix = s3://bucket/incoming
     arrivals_every_s = 60
 
-Each partition is told at least once, and mostly exactly once: the trigger keeps what it told in the asset's state, in
-Airflow's database, one look later, when its events have surely been handed on. If the triggerer dies in between, they
-are told again, and starting a run that there is already does nothing.
+What has been started is written in the asset's state, in Airflow's database, by the DAG that started it. What is not
+there is told again after a while, so nothing is missed when an event is lost on its way: Airflow's scheduler passes
+over one that comes while another of the same asset waits for it, and events in a triggerer that dies are gone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Collection
 from typing import Any
+from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetWatcher
 from airflow.sdk.configuration import conf
@@ -27,11 +29,13 @@ from plugins.hooks import credentials
 from plugins.operators.backends import ROOT, SECTION, local_environment
 from tasks.core.errors import ConfigError
 
-ASSET = "headrace-arrivals"
-STATE = "announced"
+STARTED = "started"
+"""Key in the asset's state: names of the partitions that need not be told any more."""
 EVERY_S = 60.0
 LEAST_S = 5.0
-"""An event is in Airflow's database a second or two after it was told; a look later has to be later than that."""
+"""A look lists a folder, in a process that takes some tenths of a second to start."""
+AGAIN_S = 300.0
+"""After which a partition that nothing was started for is told again."""
 LONGEST_WAIT_S = 900.0
 """From one failed look to the next, at most."""
 LOOK_S = 300.0
@@ -50,7 +54,10 @@ def watched() -> Asset | None:
         return None
     if not every_s >= LEAST_S:
         raise ConfigError(f"[{SECTION}] arrivals_every_s must be at least {LEAST_S:g} (got {every_s:g})")
-    return Asset(ASSET, watchers=[AssetWatcher(name="partitions", trigger=ArrivalsTrigger(prefix, every_s))])
+    name = (
+        f"partitions under {quote(prefix, safe=':/')}"  # an asset of its own for each prefix, so that its state is too
+    )
+    return Asset(name, watchers=[AssetWatcher(name="partitions", trigger=ArrivalsTrigger(prefix, every_s))])
 
 
 class LookError(Exception):
@@ -58,7 +65,7 @@ class LookError(Exception):
 
 
 class ArrivalsTrigger(BaseEventTrigger):
-    """Looks again and again, and tells of each partition that has become complete.
+    """Looks again and again, and tells of the partitions that have become complete, all of a look in one event.
 
     It never ends by itself: Airflow would start it again at once, and again.
     """
@@ -67,57 +74,47 @@ class ArrivalsTrigger(BaseEventTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.prefix = prefix
         self.every_s = every_s
-        self._told: set[str] | None = None
-        self._kept: set[str] | None = None
+        self._told_at: dict[str, float] = {}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What Airflow needs to make it again. No credentials: each look asks for them."""
         return f"{__name__}.{type(self).__name__}", {"prefix": self.prefix, "every_s": self.every_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event for each partition, with its name."""
+        """The names of partitions, whenever there are some to tell."""
         failures = 0
         while True:
-            wait_s = self.every_s
+            wait_s, names = self.every_s, []
             try:
-                arrived = await self.arrived()
+                names = await self.to_tell()
+                failures = 0
             except Exception as error:  # noqa: BLE001 (see above: nothing may end it)
-                arrived, failures = [], failures + 1
+                failures += 1
                 wait_s = wait_after(failures, self.every_s)
                 self.log.warning("look %d in a row that failed: %s; next in %.0f s", failures, error, wait_s)
-            else:
-                failures = 0
-            for name in arrived:
-                yield TriggerEvent({"partition": name})  # type: ignore[no-untyped-call]
+            if names:
+                yield TriggerEvent({"partitions": names})  # type: ignore[no-untyped-call]
             await asyncio.sleep(wait_s)
 
-    async def arrived(self) -> list[str]:
-        """What to tell now.
-
-        Of the partitions that were there before anybody looked, only the newest, as with a schedule that does not catch
-        up; a night reads what came since the champion anyway.
-        """
-        if self._told is None:
-            self._told = self._kept = await self.remembered()
-        await self.remember()
-        complete = await look(self.prefix, self._told or ())
-        if self._told is None:
+    async def to_tell(self) -> list[str]:
+        """The complete partitions for which nothing was started, without those that were told lately."""
+        assert self.asset_state_store is not None  # Airflow gives it to every watcher
+        started: Any = await self.asset_state_store.aget(STARTED)
+        complete = await look(self.prefix, started or ())
+        if started is None:
             self.log.info("watching %s, where %d partitions are complete", self.prefix, len(complete))
-            self._told, complete = set(complete[:-1]), complete[-1:]
-            await self.remember()
-        self._told = self._told | set(complete)
-        return complete
+            complete = await self.without_history(complete)
+        now = time.monotonic()
+        names = [name for name in complete if now - self._told_at.get(name, -AGAIN_S) >= AGAIN_S]
+        self._told_at.update(dict.fromkeys(names, now))
+        return names
 
-    async def remembered(self) -> set[str] | None:
-        """What was told of this prefix before the triggerer was started; None if nobody looked there yet."""
-        kept: Any = await self.asset_state_store.aget(STATE) if self.asset_state_store else None
-        return set(kept["names"]) if kept and kept["prefix"] == self.prefix else None
-
-    async def remember(self) -> None:
-        """Keep what has been told, if there is more of it."""
-        if self.asset_state_store and self._told is not None and self._told != self._kept:
-            await self.asset_state_store.aset(STATE, {"prefix": self.prefix, "names": [*sorted(self._told)]})
-            self._kept = self._told
+    async def without_history(self, complete: list[str]) -> list[str]:
+        """Of the partitions that were there before anybody looked, only the newest, as with a schedule that does not
+        catch up: a night reads what came since the champion anyway."""
+        assert self.asset_state_store is not None
+        await self.asset_state_store.aset(STARTED, [*complete[:-1]])
+        return complete[-1:]
 
 
 def wait_after(failures: int, every_s: float) -> float:

@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk.exceptions import DagRunTriggerException
 from airflow.serialization.encoders import encode_trigger
 
-from plugins.operators.arrivals import ArrivedOperator, StartRunOperator, run_id_of
+from plugins.operators.arrivals import ArrivedOperator, RememberOperator, StartRunOperator, run_id_of
 from plugins.triggers import arrivals
 from plugins.triggers.arrivals import ArrivalsTrigger, look, wait_after, watched
 from tasks.core.errors import ConfigError
@@ -65,7 +65,7 @@ def incoming(tmp_path):
 def trigger(incoming, state):
     def make(every_s=0.05, looked=True):
         if looked:
-            state.kept.setdefault("announced", {"prefix": str(incoming), "names": []})
+            state.kept.setdefault("started", [])
         made = ArrivalsTrigger(str(incoming), every_s)
         made.asset_state_store = state
         return made
@@ -80,11 +80,11 @@ def arrive(incoming, *names, mark="_SUCCESS"):
 
 
 def told(trigger, number, within_s=20.0):
-    """The first so many partitions it tells of; then it is stopped, as the triggerer does when it ends."""
+    """What its first so many events say; then it is stopped, as the triggerer does when it ends."""
 
     async def listen():
         async with aclosing(trigger.run()) as events, asyncio.timeout(within_s):
-            return [(await anext(events)).payload["partition"] for _ in range(number)]
+            return [(await anext(events)).payload["partitions"] for _ in range(number)]
 
     return asyncio.run(listen())
 
@@ -93,14 +93,15 @@ def arrived(trigger, times=1):
     """What it tells at each of so many looks."""
 
     async def looks():
-        return [await trigger.arrived() for _ in range(times)]
+        return [await trigger.to_tell() for _ in range(times)]
 
     return asyncio.run(looks())
 
 
-def test_partitions_that_arrive_together_are_told_of_one_by_one_in_their_order(incoming, trigger):
+def test_partitions_that_arrive_together_are_told_of_together_in_their_order(incoming, trigger):
+    """Not one by one: Airflow's scheduler passes over an event while one before it waits."""
     arrive(incoming, "2026-11-03", "2026-11-01", "2026-11-02")
-    assert told(trigger(), 3) == ["2026-11-01", "2026-11-02", "2026-11-03"]
+    assert told(trigger(), 1) == [["2026-11-01", "2026-11-02", "2026-11-03"]]
 
 
 def test_a_partition_is_told_of_when_it_is_complete_and_not_before(incoming, trigger):
@@ -149,26 +150,35 @@ def test_a_prefix_that_is_not_there_yet_is_waited_for(incoming, trigger):
     assert arrived(watching) == [["2026-11-01", "2026-11-02"]]
 
 
-def test_a_restart_does_not_tell_again(incoming, trigger):
+def remember(state, *names):
+    """As the DAG does once it has started the runs."""
+    context = {"asset_state_store": SimpleNamespace(get=state.kept.get, set=state.kept.__setitem__)}
+    RememberOperator(task_id="remember", partitions=list(names)).execute(context)
+
+
+def test_what_was_started_is_not_told_again_after_a_restart(incoming, trigger, state):
     arrive(incoming, "2026-11-01", "2026-11-02")
-    before = trigger()
-    assert arrived(before, 2) == [["2026-11-01", "2026-11-02"], []]
+    assert arrived(trigger()) == [["2026-11-01", "2026-11-02"]]
+    remember(state, "2026-11-01")
+    remember(state, "2026-11-02")
     arrive(incoming, "2026-11-03")
-    assert arrived(trigger(), 2) == [["2026-11-03"], []]
+    assert arrived(trigger()) == [["2026-11-03"]]
 
 
 @pytest.mark.parametrize("looked", [True, False])
-def test_a_restart_before_the_events_were_surely_handed_on_tells_again_rather_than_never(incoming, trigger, looked):
+def test_what_was_told_and_not_started_when_the_triggerer_died_is_told_again(incoming, trigger, looked):
     arrive(incoming, "2026-11-01")
     assert arrived(trigger(looked=looked)) == [["2026-11-01"]]
     arrive(incoming, "2026-11-02")
     assert arrived(trigger(looked=looked)) == [["2026-11-01", "2026-11-02"]]
 
 
-def test_another_prefix_is_looked_at_for_the_first_time(incoming, trigger, state):
-    state.kept["announced"] = {"prefix": "s3://bucket/elsewhere", "names": ["2026-11-01"]}
+def test_an_event_that_got_lost_is_told_again_after_a_while(incoming, trigger, monkeypatch):
     arrive(incoming, "2026-11-01")
-    assert arrived(trigger(looked=False)) == [["2026-11-01"]]
+    watching = trigger()
+    assert arrived(watching, 2) == [["2026-11-01"], []]
+    monkeypatch.setattr(arrivals, "AGAIN_S", 0.0)
+    assert arrived(watching) == [["2026-11-01"]]
 
 
 def test_looks_that_fail_are_told_with_their_reason_and_the_next_one_that_works_goes_on(
@@ -183,7 +193,7 @@ def test_looks_that_fail_are_told_with_their_reason_and_the_next_one_that_works_
         return await look(*asked)
 
     monkeypatch.setattr(arrivals, "look", unsteady)
-    assert told(trigger(every_s=0.01), 1) == ["2026-11-01"]
+    assert told(trigger(every_s=0.01), 1) == [["2026-11-01"]]
     assert capsys.readouterr().out.count("the network is down") == 3
 
 
@@ -227,7 +237,7 @@ def test_a_look_that_gets_no_answer_is_given_up_and_its_process_ended(tmp_path, 
 
 def test_other_triggers_go_on_while_one_looks(incoming, trigger):
     async def both():
-        looking = asyncio.create_task(trigger().arrived())
+        looking = asyncio.create_task(trigger().to_tell())
         beats = 0
         while not looking.done():
             await asyncio.sleep(0.01)
@@ -241,6 +251,14 @@ def test_airflow_makes_the_trigger_again_from_what_it_keeps_of_it(incoming):
     kept = encode_trigger(ArrivalsTrigger(str(incoming), 60.0))
     assert kept["classpath"] == "plugins.triggers.arrivals.ArrivalsTrigger"
     assert vars(ArrivalsTrigger(**kept["kwargs"]))["prefix"] == str(incoming)
+
+
+@pytest.mark.parametrize("prefix", ["s3://bucket/in coming", "hdfs://namenode:8020/来", "var/incoming"])
+def test_each_prefix_is_an_asset_of_its_own_so_that_its_state_is_too(monkeypatch, prefix):
+    monkeypatch.setenv("AIRFLOW__HEADRACE__ARRIVALS_PREFIX", prefix)
+    asset = watched()
+    monkeypatch.setenv("AIRFLOW__HEADRACE__ARRIVALS_PREFIX", f"{prefix}2")
+    assert (asset.name, asset.uri) != (watched().name, watched().uri)
 
 
 def test_nothing_is_watched_unless_a_prefix_is_configured(monkeypatch):
@@ -258,7 +276,7 @@ def test_looking_without_a_pause_is_refused(monkeypatch, every_s):
 
 
 def test_a_partition_that_was_announced_twice_is_handed_on_once():
-    events = [SimpleNamespace(extra={"payload": {"partition": name}}) for name in ("b", "a", "b")]
+    events = [SimpleNamespace(extra={"payload": {"partitions": names}}) for names in (["b"], ["a", "b"])]
     context = {"triggering_asset_events": {"asset": events}}
     assert ArrivedOperator(task_id="arrived").execute(context) == ["a", "b"]
 
