@@ -54,10 +54,9 @@ def watched() -> Asset | None:
         return None
     if not every_s >= LEAST_S:
         raise ConfigError(f"[{SECTION}] arrivals_every_s must be at least {LEAST_S:g} (got {every_s:g})")
-    name = (
-        f"partitions under {quote(prefix, safe=':/')}"  # an asset of its own for each prefix, so that its state is too
-    )
-    return Asset(name, watchers=[AssetWatcher(name="partitions", trigger=ArrivalsTrigger(prefix, every_s))])
+    trigger = ArrivalsTrigger(prefix, every_s)
+    name = f"partitions under {quote(prefix, safe=':/')}"  # of its own for each prefix, so that its state is, too
+    return Asset(name, watchers=[AssetWatcher(name="partitions", trigger=trigger)])
 
 
 class LookError(Exception):

@@ -22,10 +22,9 @@ MARKS = ("_SUCCESS", "records/1.json")
 
 def complete_partitions(prefix: UPath, known: Collection[str]) -> list[str] | None:
     """Names of the folders that are complete, in order, without the known ones; None without a prefix."""
-    try:
-        folders = [entry for entry in prefix.iterdir() if is_new(entry.name, known)]
-    except FileNotFoundError:
+    if not prefix.exists():
         return None
+    folders = [entry for entry in prefix.iterdir() if is_new(entry.name, known)]
     return sorted(folder.name for folder in folders if is_complete(folder))
 
 
