@@ -17,6 +17,9 @@ from tests.dags.conftest import ROOT, Checkout, prepared  # noqa: F401 (a fixtur
 from tests.faults.airflow_server import AirflowServer
 
 PATIENCE_S = 120
+SECRET = "s3cr3t-of-the-lake"
+LAKE = {"connection_id": "lake", "conn_type": "generic", "login": "AKIALAKE", "password": SECRET}
+LAKE |= {"extra": '{"kind": "s3"}'}
 NIGHTLY = """
 from airflow.sdk import BaseOperator, CronPartitionTimetable, Param, dag
 
@@ -52,7 +55,13 @@ class Watching:
         self.server.configure()
         cfg = root / "airflow.cfg"
         changed = cfg.read_text().replace("arrivals_prefix =", f"arrivals_prefix = {self.incoming}")
+        changed = changed.replace("source_conn_ids =", "source_conn_ids = lake")
         cfg.write_text(changed.replace("arrivals_every_s = 60", "arrivals_every_s = 5"))
+
+    def up(self) -> None:
+        """With a Connection that every look asks for, although this folder needs none."""
+        self.server.up()
+        self.server.http.post("/api/v2/connections", json=LAKE).raise_for_status()
 
     def somebody_looked(self) -> bool:
         with closing(sqlite3.connect(self.server.root / "var/airflow/airflow.db")) as database:
@@ -88,7 +97,7 @@ def watching(prepared: Checkout) -> Iterator[Watching]:  # noqa: F811
     (checkout.root / ".venv").symlink_to(ROOT / ".venv")
     made = Watching(checkout.root)
     try:
-        made.server.up()
+        made.up()
         wait_until(made.somebody_looked, lambda: "nobody looks", PATIENCE_S)
         yield made
     finally:
@@ -120,3 +129,9 @@ def test_what_was_started_is_remembered_and_so_not_announced_again(watching, sta
         lambda: f"{watching.remembered()} {watching.runs('arrivals')}",
         PATIENCE_S,
     )
+
+
+def test_the_connection_that_a_look_asks_for_is_in_no_log_and_readable_in_no_database(watching, started):
+    files = [path for path in watching.server.root.rglob("*") if path.is_file()]
+    assert any(path.name == "airflow-triggerer.log" for path in files)
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
