@@ -29,6 +29,10 @@ GRACE_S = 60.0
 """Enough for a checkpoint of a few gigabytes on a local disk; raise it for larger models or slower stores."""
 
 
+OF_AIRFLOW = ("AIRFLOW__", "__AIRFLOW", "AIRFLOW_CONN_", "AIRFLOW_VAR_")
+"""How the names of Airflow's settings, Connections and Variables begin in the environment."""
+
+
 class Job(Protocol):
     """One command that was started somewhere."""
 
@@ -92,7 +96,7 @@ class LocalJob:
 
 def local_environment(additions: Mapping[str, str]) -> dict[str, str]:
     """Our environment without Airflow's settings (they hold secrets, and a stage knows no Airflow)."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "__AIRFLOW"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OF_AIRFLOW)}
     return {**kept, "PYTHONUNBUFFERED": "1", **additions}
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from plugins.hooks import credentials
 from plugins.links.mlflow_run import MlflowRunLink
 from plugins.operators import last_words
 from plugins.operators.backends import ROOT, Job, backend_for
@@ -46,6 +47,7 @@ class TasksOperator(BaseOperator):
         self.mlflow_url = ""
         self._job: Job | None = None
         self._killed = False
+        self._credentials = credentials.Credentials()
 
     @property
     def pipeline_name(self) -> str:
@@ -90,12 +92,13 @@ class TasksOperator(BaseOperator):
         self._killed = False
         try:
             backend = backend_for(self.task_id)
+            self._credentials = credentials.for_commands()
         except ConfigError as error:
             raise self.refused(error, context) from None
         with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
             outcome = Path(folder, "outcome.json")
             text = json.dumps({**spec, "outcome": str(outcome)}, ensure_ascii=False)
-            self._job = backend([*arguments, "--spec", "-"], text, {})
+            self._job = backend([*arguments, "--spec", "-"], text, self._credentials.environment)
             try:
                 code, tail = self.relay(self._job)
             except KeyboardInterrupt:
@@ -113,7 +116,7 @@ class TasksOperator(BaseOperator):
         try:
             if self._killed:  # while the command was being started
                 job.stop()
-            for line in job.lines():
+            for line in map(self._credentials.hide, job.lines()):
                 self.log.info("%s", line)
                 tail.append(line)
             return job.exit_code(), list(tail)

@@ -9,6 +9,11 @@
 The API server lets anybody reach the applications of plugins, so this one asks for itself: whoever may read the tasks'
 logs may read these pages, which show as much of the documents as those. Nothing is served but pages: no files, no
 schema, and no redirect that would answer before the login is asked for.
+
+The store is the one that the API server's own environment names, with the credentials in it: ``HEADRACE_STORE`` and,
+for S3 or HDFS, ``AWS_…`` or ``HADOOP_…``, as the server is started. ``[headrace] store_conn_id`` is not read here: the
+store's libraries take credentials from the environment of a process, and this process is all of Airflow's server, its
+reading of logs included. Give it an identity that may only read.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""How what Airflow knows of other systems reaches our commands."""
