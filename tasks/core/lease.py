@@ -1,7 +1,7 @@
 """The right to work on one key: one holder at a time, and each knows whether it was overtaken.
 
     <store>/<stage>/<key>/.lock                           local: held with flock, freed however its holder ends
-    <store>/<stage>/<key>/workspace.lease/<n>.json        who holds generation n; created exclusively: n only rises
+    <store>/<stage>/<key>/workspace.lease/<n>.json        who holds generation n; made exclusively: n only rises
     <store>/<stage>/<key>/workspace.lease/<n>.released    remote: generation n was given back
 
 The lock keeps a second holder out; a remote store has none, there it is the sign of life of ``<n>.json``. The generation

@@ -112,7 +112,9 @@ def test_every_store_makes_the_same_artifact_and_finds_it_again(store, tmp_path)
     assert made.content_digest == there.content_digest
     assert UPath(made.uri).name == UPath(there.uri).name
     counted = run(Spec(stage="count", inputs={"documents": made.uri}), store)
-    assert counted.result == run(Spec(stage="count", inputs={"documents": there.uri}), open_store(there.uri[:-30])).result
+    assert (
+        counted.result == run(Spec(stage="count", inputs={"documents": there.uri}), open_store(there.uri[:-30])).result
+    )
 
 
 @pytest.mark.parametrize("fail", ["data", "bug"])
@@ -195,7 +197,9 @@ def test_gc_aborts_uploads_that_nobody_will_finish(store, s3_server, days_pass, 
         client.create_multipart_upload(Bucket=s3_server.bucket, Key=alive)
         assert gc.collect(store, ()) == []  # both are young
         days_pass(1.1)
-        monkeypatch.setattr(gc, "inputs_at_work", lambda store, artifact, since: None if "0" * 24 in str(artifact) else [])
+        monkeypatch.setattr(
+            gc, "inputs_at_work", lambda store, artifact, since: None if "0" * 24 in str(artifact) else []
+        )
         assert [one.kind for one in gc.collect(store, ())] == [gc.LEFTOVER]
         assert s3_server.multipart_uploads(prefix) == [alive]
     store.discard(folder)
@@ -272,7 +276,7 @@ def test_the_cache_keeps_to_its_size_and_to_what_is_read(store, tmp_path, monkey
     two = [newest(store, UPath(run(Spec(stage="make", config={"prefix": name}), store).uri)) for name in "ab"]
     blobs, size = tmp_path / "cache" / "blobs", max(one.size_bytes for one in two)
     monkeypatch.setenv("HEADRACE_CACHE_GB", str(1.2 * size / 1e9))
-    with local_copy(two[0].path), pytest.raises(ServiceError, match="HEADRACE_CACHE|may hold"), local_copy(two[1].path):
+    with local_copy(two[0].path), pytest.raises(ServiceError, match="may hold"), local_copy(two[1].path):
         pass
     with local_copy(two[1].path):
         assert sum(path.stat().st_size for path in blobs.iterdir()) <= 1.2 * size
@@ -293,11 +297,16 @@ def test_a_reader_that_was_killed_keeps_nothing(store, tmp_path):
         assert not folder.exists()
 
 
-def test_what_a_library_writes_to_a_folder_lies_in_the_store_unless_it_failed(store):
-    out = store.new_attempt("make", "key")
-    with pytest.raises(ZeroDivisionError), local_output(out) as folder:
+def write_half(out: UPath) -> None:
+    with local_output(out) as folder:
         (folder / "half").write_text("half")
         raise ZeroDivisionError
+
+
+def test_what_a_library_writes_to_a_folder_lies_in_the_store_unless_it_failed(store):
+    out = store.new_attempt("make", "key")
+    with pytest.raises(ZeroDivisionError):
+        write_half(out)
     with local_output(out) as folder:
         (folder / "deep" / "er").mkdir(parents=True)
         (folder / "deep" / "er" / "文件").write_text("whole")

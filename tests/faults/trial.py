@@ -16,10 +16,16 @@ from tests.faults.world import GRACE_S, World, copy_database
 
 
 def next_attempt_after(
-    name: str, fault: Fault, undisturbed: World, folder: Path, draw: random.Random, patch: pytest.MonkeyPatch
+    name: str,
+    fault: Fault,
+    undisturbed: World,
+    folder: Path,
+    draw: random.Random,
+    patch: pytest.MonkeyPatch,
+    root: str = "",
 ) -> Artifact:
     """Let a fault happen to a stage in a world of its own and run it again; gives what was made in the end."""
-    world = new_world(undisturbed, folder, patch)
+    world = new_world(undisturbed, folder, patch, root)
     reader = Reader(world.store, world.stage)
     reader.start()
     fault(world, draw)
@@ -34,10 +40,12 @@ def next_attempt_after(
     return made
 
 
-def new_world(undisturbed: World, folder: Path, patch: pytest.MonkeyPatch) -> World:
+def new_world(undisturbed: World, folder: Path, patch: pytest.MonkeyPatch, root: str = "") -> World:
     """The same request in an empty store, with an empty tracking database in which pin has opened the run."""
     copy_database(undisturbed.folder / "empty.db", folder)
-    world = World(folder, undisturbed.stage, undisturbed.config, undisturbed.inputs, seconds=undisturbed.seconds)
+    world = World(
+        folder, undisturbed.stage, undisturbed.config, undisturbed.inputs, seconds=undisturbed.seconds, root=root
+    )
     patch.setenv("MLFLOW_TRACKING_URI", world.tracking_uri)
     patch.setenv("HEADRACE_SPOOL", str(folder / "spool"))
     world.parent = mlflow_runs.open_parent("faults", world.token)["mlflow_run_id"]

@@ -79,6 +79,10 @@ class World:
     """The pipeline run in MLflow, which pin opens and close ends."""
     seconds: float = 9.0
     """How long an undisturbed attempt takes; faults come up to then."""
+    root: str = ""
+    """The store's, where it is not a folder of this world."""
+    change: str = ""
+    """Python that every program of the trial runs first, to have what cannot be had from outside."""
     clock: str = ""
     """How wrong the clock is for what is started from now on, as libfaketime takes it: ``-1h``."""
     codes: list[int] = field(default_factory=list)
@@ -86,10 +90,11 @@ class World:
 
     def __post_init__(self) -> None:
         self.tracking_uri = self.tracking_uri or f"sqlite:///{self.folder}/mlflow.db"
+        self.root = self.root or str(self.folder / "store")
 
     @property
     def store(self) -> Store:
-        return open_store(str(self.folder / "store"))
+        return open_store(self.root)
 
     @property
     def outcome(self) -> Path:
@@ -101,12 +106,15 @@ class World:
             **os.environ,
             MARK: self.token,
             "PYTHONPATH": str(ROOT),
-            "HEADRACE_STORE": str(self.folder / "store"),
+            "HEADRACE_STORE": self.root,
+            "HEADRACE_CACHE": str(self.folder / "cache"),
+            "HEADRACE_SCRATCH": str(self.folder / "scratch"),
             "HEADRACE_SPOOL": str(self.folder / "spool"),
             "MLFLOW_TRACKING_URI": self.tracking_uri,
             "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
             "AIRFLOW__HEADRACE__GRACE_S": str(GRACE_S),
             **(wrong_clock(self.clock) if self.clock else {}),
+            **(changed(self.folder, self.change) if self.change else {}),
         }
 
     def attempt(self) -> Attempt:
@@ -195,6 +203,14 @@ def wrong_clock(offset: str) -> dict[str, str]:
     library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
     needed(library, "libfaketime (apt-get install faketime)")
     return {"LD_PRELOAD": str(library), "FAKETIME": offset, "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+
+
+def changed(folder: Path, change: str) -> dict[str, str]:
+    """Variables under which every Python program runs ``change`` when it starts."""
+    place = folder / "change"
+    place.mkdir(exist_ok=True)
+    (place / "sitecustomize.py").write_text(change)
+    return {"PYTHONPATH": f"{place}:{ROOT}"}
 
 
 def copy_database(template: Path, folder: Path) -> None:
