@@ -13,9 +13,9 @@ from upath.implementations.hdfs import HDFSPath
 
 PROTOCOL = "hdfs://"
 PATIENCE = {
-    "dfs.client.failover.max.attempts": "4",
-    "dfs.client.failover.sleep.base.millis": "500",
-    "dfs.client.failover.sleep.max.millis": "4000",
+    "dfs.client.failover.max.attempts": "3",
+    "dfs.client.failover.sleep.base.millis": "300",
+    "dfs.client.failover.sleep.max.millis": "2000",
 }
 """About ten seconds for a name node that refuses connections. The library's own patience is three minutes; a stage that
 gives up is retried by Airflow, later."""

@@ -1,12 +1,12 @@
 """The right to work on one key: one holder at a time, and each knows whether it was overtaken.
 
-    <store>/<stage>/<key>/.lock                           local: held with flock, freed however its holder ends
-    <store>/<stage>/<key>/workspace.lease/<n>.json        who holds generation n; made exclusively: n only rises
-    <store>/<stage>/<key>/workspace.lease/<n>.released    remote: generation n was given back
+    <store>/<stage>/<key>/.lock                          local: held with flock, freed however its holder ends
+    <store>/<stage>/<key>/workspace.lease/<n>.json       who holds generation n; made exclusively, so n only rises
+    <store>/<stage>/<key>/workspace.lease/<n>.released   remote: generation n was given back
 
-The lock keeps a second holder out; a remote store has none, there it is the sign of life of ``<n>.json``. The generation
-stops a first one that lost the lock without noticing: training processes whose stage was killed, a network or a mount
-that was cut off and came back.
+The lock keeps a second holder out; a remote store has none, there it is the sign of life of ``<n>.json``. The
+generation stops a first one that lost the lock without noticing: training processes whose stage was killed, a network
+or a mount that was cut off and came back.
 """
 
 from __future__ import annotations

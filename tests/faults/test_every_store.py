@@ -61,7 +61,7 @@ parquet.write_table = breaks
 
 def exception_in_mid_write(world: World, draw: random.Random) -> None:
     """The stage raises inside ``with open(…)``: object stores then publish what was written so far."""
-    world.change = HURRIED + BROKEN.format(number=draw.randint(1, 8))
+    world.change = HURRIED + BROKEN.format(number=draw.randint(1, 4))
     assert world.attempt().wait() == 1
     world.change = HURRIED
 
