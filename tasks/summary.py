@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,6 @@ from rich.text import Text
 from tasks.core import plan, roots
 from tasks.core.artifact import Artifact, newest
 from tasks.core.errors import DataError
-from tasks.core.location import local
 from tasks.core.pipeline import Pipeline, from_champion
 from tasks.core.store import Store
 
@@ -245,7 +245,7 @@ def show_service(console: Console, made: Mapping[str, Artifact]) -> None:
     name = package["tag"].split(":")[0]
     title(console, "Serve it, and ask it")
     for line in (
-        f"bin/serve {local(made['package'].path)}",
+        f"bin/serve {shlex.quote(str(made['package'].path))}",
         "curl -s http://127.0.0.1:3000/v1/completions -H 'content-type: application/json' \\",
         f"""     -d '{{"model": "{name}", "prompt": "English: Open the file.\\nChinese:", "max_tokens": 24}}'""",
     ):

@@ -16,6 +16,8 @@ from collections.abc import Collection
 
 from upath import UPath
 
+from tasks.core.location import names_in
+
 MARKS = ("_SUCCESS", "records/1.json")
 """What is written last: by Hadoop and Spark; by Headrace, where the prefix is the folder of a stage in a store."""
 
@@ -24,8 +26,7 @@ def complete_partitions(prefix: UPath, known: Collection[str]) -> list[str] | No
     """Names of the folders that are complete, in order, without the known ones; None without a prefix."""
     if not prefix.exists():
         return None
-    folders = [entry for entry in prefix.iterdir() if is_new(entry.name, known)]
-    return sorted(folder.name for folder in folders if is_complete(folder))
+    return [name for name in names_in(prefix) if is_new(name, known) and is_complete(prefix / name)]
 
 
 def is_new(name: str, known: Collection[str]) -> bool:
@@ -38,11 +39,6 @@ def is_complete(folder: UPath) -> bool:
 
 
 def main(prefix: str) -> None:
-    if prefix.startswith("hdfs://"):
-        import fsspec  # type: ignore[import-untyped]
-        from hdfs_native.fsspec import HdfsFileSystem
-
-        fsspec.register_implementation("hdfs", HdfsFileSystem, clobber=True)  # else it would ask for a JVM
     known = set(json.load(sys.stdin))
     sys.stdout.write(json.dumps(complete_partitions(UPath(prefix), known)))
 

@@ -6,12 +6,14 @@ Name services, Kerberos and whatever else is particular to a cluster come from t
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 from hdfs_native.fsspec import HdfsFileSystem as NativeFileSystem
 from upath.implementations.hdfs import HDFSPath
 
 PROTOCOL = "hdfs://"
+BUFFER_BYTES = 4 << 20
 PATIENCE = {
     "dfs.client.failover.max.attempts": "3",
     "dfs.client.failover.sleep.base.millis": "300",
@@ -41,6 +43,12 @@ class HdfsFileSystem(NativeFileSystem):
         host, _, port = path.removeprefix(PROTOCOL).partition("/")[0].partition(":")
         return {"host": host or None, "port": int(port) if port else None}
 
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:  # type: ignore[override]
+        opened = super()._open(path, mode, **options)
+        if mode == "rb":
+            return io.BufferedReader(Readable(opened), BUFFER_BYTES)
+        return io.BufferedWriter(opened, BUFFER_BYTES)
+
     def find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
     ) -> Any:
@@ -50,6 +58,39 @@ class HdfsFileSystem(NativeFileSystem):
         listed = [self._convert_file_status(one) for one in self.client.list_status(self._strip_protocol(path), True)]
         found = {one["name"]: one for one in sorted(listed, key=lambda one: one["name"]) if one["type"] == "file"}
         return found if detail else list(found)
+
+
+class Readable(io.RawIOBase):
+    """The library's reader as something that can be buffered; by itself it would ask the network for every byte of a
+    line.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._inner.seek(offset, whence)
+        return self.tell()
+
+    def tell(self) -> int:
+        return int(self._inner.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._inner.close()
+        super().close()
 
 
 class HdfsPath(HDFSPath):

@@ -7,11 +7,12 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from upath import UPath
 
 from tasks.core.errors import ConfigError, NothingNew
+from tasks.core.location import is_local
 from tasks.ingest.config import PARTITION, IngestConfig, Source
 
 ENDINGS = {
@@ -165,8 +166,11 @@ def opened(file: SourceFile) -> Iterator[BinaryIO]:
     """The file's bytes as a stream, decompressed when its name ends in .gz or .zst."""
     codec = next((codec for ending, codec in COMPRESSIONS.items() if file.name.lower().endswith(ending)), None)
     with file.path.open("rb") as raw:
-        if codec is None or file.format == "parquet":
+        if file.format == "parquet" or (codec is None and is_local(file.path)):
             yield raw
+        elif codec is None:  # what a remote file lacks is a readline that can be told where to stop
+            with io.BufferedReader(cast(Any, raw), 2**20) as buffered:
+                yield cast(BinaryIO, buffered)
         else:
             import pyarrow as pa  # here, because a fingerprint needs no pyarrow
 
