@@ -16,12 +16,11 @@ from upath import UPath
 from tasks.core import documents as docs
 from tasks.core import events
 from tasks.lm.encoding import encode_text_batch
+from tasks.lm.shard_file import Stored
 from tasks.text.split import Split, split_of
 
 COLUMNS = ["id", "source", "language", "cluster", "text"]
 BATCH_ROWS = 512
-
-Stored = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
