@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tasks.core.config import Config, later
+from tasks.core.config import Config, later, runtime
 from tasks.text.split import Split
 
 SHARD_TOKENS = 2**24
@@ -30,6 +30,10 @@ class ShardsConfig(Config):
     replay_share: Annotated[float, Field(ge=0, lt=1)] = later(0.5, neutral=0.5)
     """Share of the training text, in bytes, that is drawn from what was known, so that the model does not forget it.
     Only used with known documents; when they have less, all of them are taken."""
+    fast_encoding: bool = runtime(True)
+    """Encode with tiktoken's engine where it gives the same ids, which a sample of the documents proves each time."""
+    workers: Annotated[int, Field(ge=1)] = runtime(2)
+    """Threads that encode."""
 
     def __post_init__(self) -> None:
         if self.num_shards is not None and self.shard_tokens != SHARD_TOKENS:

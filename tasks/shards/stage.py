@@ -21,6 +21,7 @@ from upath import UPath
 from tasks.core import events
 from tasks.core.errors import DataError
 from tasks.lm.encoding import END_OF_TEXT, load_tokenizer
+from tasks.lm.fast_encoding import Encoder
 from tasks.lm.token_shards import FORMAT, INDEX
 from tasks.shards.config import ShardsConfig
 from tasks.shards.replay import choose
@@ -54,11 +55,14 @@ def run(
 
     Raises:
         DataError: when a split that asks for documents has none.
+        HeadraceError: when the fast encoder gives a document of the sample other ids than the tokenizer.
         NothingNew: when known documents are given and no other is there to train on.
     """
     replay = choose(config, documents, known) if known else None
-    encoder = load_tokenizer(tokenizer)
-    eos_id = encoder.token_to_id(END_OF_TEXT)
+    encoder = Encoder(load_tokenizer(tokenizer), fast=config.fast_encoding, threads=config.workers)
+    if encoder.why_slow:
+        events.note(f"the tokenizers library encodes, not tiktoken: {encoder.why_slow}")
+    eos_id = encoder.tokenizer.token_to_id(END_OF_TEXT)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         chosen = replay.chosen if replay else None
@@ -66,7 +70,7 @@ def run(
         events.metric("tokens_per_s", len(spool.tokens) / (time.perf_counter() - started))
         check_split(spool.rows, config.split)
         splits = {split: _stored(config, spool, split, out) for split in SPLITS}
-        index = _index(spool, encoder.get_vocab_size(), eos_id, splits)
+        index = _index(spool, encoder.tokenizer.get_vocab_size(), eos_id, splits)
     (out / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return _result(spool.rows, splits, replay.num_replayed if replay else 0)
 

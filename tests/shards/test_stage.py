@@ -211,6 +211,19 @@ def test_the_same_documents_make_the_same_bytes(made):
     assert files[0] == files[1]
 
 
+@pytest.mark.parametrize("knobs", [{"fast_encoding": False}, {"workers": 1}, {"workers": 4}])
+def test_how_it_is_encoded_changes_no_bytes(made, knobs):
+    rows = mixed_rows(700)
+    outs = [made(rows, name, **more)[0] for name, more in [("a", {}), ("b", knobs)]]
+    files = [{path.name: path.read_bytes() for path in sorted((out / "train").iterdir())} for out in outs]
+    assert files[0] == files[1]
+
+
+def test_encoding_with_tokenizers_is_said(made, told):
+    made(mixed_rows(30), fast_encoding=False)
+    assert "the tokenizers library encodes, not tiktoken: it was asked to" in told.notes
+
+
 def test_special_token_text_in_a_document_is_no_end_of_document(made):
     rows = [row(at, f"{at} says <|endoftext|> and <|end|>") for at in range(40)]
     out, _ = made(rows)
