@@ -45,6 +45,9 @@ UNLIKE = "[\U00011de0-\U00011de9\U00016ff4-\U00016ff6]"
 and samples the rest."""
 MAX_SPACES = 500_000
 """tiktoken 0.14 fails with a stack overflow on a run of a million spaces or so."""
+MARK = "\x00<end of a document>"
+"""Parts documents that are encoded together; the engine's only special token, with an id above all others. It does not
+end as it begins, so an unfinished one before it does not make another."""
 NUM_CHECKED_FIRST, CHECKED_EACH = 16, 256
 """How many documents are encoded both ways: the first ones, and then one in so many."""
 
@@ -60,6 +63,7 @@ class Encoder:
         self.why_slow = reason_against(tokenizer) if fast else "it was asked to"
         """Why the tokenizers library encodes; empty when tiktoken does."""
         self._engine = None if self.why_slow else engine_of(tokenizer)
+        self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 and self._engine else None
         self._num_seen = 0
 
@@ -71,16 +75,22 @@ class Encoder:
         """
         if self._engine is None:
             return list(encode_text_batch(self.tokenizer, texts))
-        found = list((self._pool.map if self._pool else map)(self._encode, texts))
+        share = max(1, -(-len(texts) // self._threads))
+        groups = [texts[at : at + share] for at in range(0, len(texts), share)]
+        found = [ids for group in (self._pool.map if self._pool else map)(self._encode, groups) for ids in group]
         self._check(texts, found)
         self._num_seen += len(texts)
         return found
 
-    def _encode(self, text: str) -> Ids:
+    def _encode(self, texts: Sequence[str]) -> list[Ids]:
+        """All texts in one call, a mark after each: a call costs as much as a short document."""
         assert self._engine is not None
-        if is_unlike(text):
-            return encode_text_batch(self.tokenizer, [text])[0]
-        return self._engine.encode_to_numpy(text, disallowed_special=())
+        alone = {at: encode_text_batch(self.tokenizer, [text])[0] for at, text in enumerate(texts) if is_unlike(text)}
+        joined = "".join(MARK if at in alone else text + MARK for at, text in enumerate(texts))
+        ids = self._engine.encode_to_numpy(joined, allowed_special={MARK}, disallowed_special=())
+        ends = np.flatnonzero(ids == self._engine.max_token_value).tolist()
+        spans = zip([0, *(end + 1 for end in ends)], ends, strict=False)
+        return [alone[at] if at in alone else ids[span[0] : span[1]] for at, span in enumerate(spans)]
 
     def _check(self, texts: Sequence[str], found: Sequence[Ids]) -> None:
         numbers = range(self._num_seen, self._num_seen + len(texts))
@@ -106,8 +116,10 @@ _spaces = re.compile(r"\s+")
 
 
 def is_unlike(text: str) -> bool:
-    """Whether tiktoken might cut a text in another way than tokenizers, or fail on it."""
+    """Whether tiktoken might cut a text in another way than tokenizers, fail on it, or take it for two."""
     if len(text) > MAX_SPACES and any(run.end() - run.start() > MAX_SPACES for run in _spaces.finditer(text)):
+        return True
+    if MARK in text:
         return True
     return not text.isascii() and _unlike.search(text) is not None
 
@@ -163,9 +175,13 @@ def _reason_against_vocabulary(tokenizer: Tokenizer, spec: dict[str, Any]) -> st
 
 
 def engine_of(tokenizer: Tokenizer) -> tiktoken.Encoding:
-    """tiktoken's engine with a tokenizer's vocabulary; only sensible without a :func:`reason_against` it."""
+    """tiktoken's engine with a tokenizer's vocabulary but for its special tokens, whose text is text here.
+
+    Only sensible when there is no :func:`reason_against` it.
+    """
     spec = json.loads(tokenizer.to_str())
-    special = {token["content"]: token["id"] for token in spec["added_tokens"]}
+    special = {token["content"] for token in spec["added_tokens"]}
+    mark = {MARK: max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1}
     ranks = {
         bytes(BYTES[character] for character in token): number
         for token, number in spec["model"]["vocab"].items()
@@ -173,7 +189,7 @@ def engine_of(tokenizer: Tokenizer) -> tiktoken.Encoding:
     }
     pattern = pattern_of(spec)
     assert pattern is not None
-    return tiktoken.Encoding("headrace", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+    return tiktoken.Encoding("headrace", pat_str=pattern, mergeable_ranks=ranks, special_tokens=mark)
 
 
 def _byte_alphabet() -> dict[str, int]:

@@ -110,6 +110,15 @@ def test_a_text_of_one_huge_run_is_encoded(digits, text):
     np.testing.assert_array_equal(Encoder(digits).encode_batch([long])[0], encode_text(digits, long))
 
 
+def test_the_mark_between_documents_inside_one_is_text(tokenizer):
+    assert_same(tokenizer, ["a", fast_encoding.MARK, "b", f"c{fast_encoding.MARK}d", "", "e"])
+    assert_same(tokenizer, [part for at in range(1, len(fast_encoding.MARK)) for part in cut_at(at)])
+
+
+def cut_at(place):
+    return "f" + fast_encoding.MARK[:place], fast_encoding.MARK[place:] + "g"
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_change_nothing(digits, shipped, threads):
     alone, shared = (Encoder(digits, threads=count).encode_batch(shipped) for count in (1, threads))
@@ -203,9 +212,9 @@ def test_another_kind_of_tokenizer_is_encoded_by_itself():
 def test_a_document_of_the_sample_with_other_ids_stops_everything(digits, monkeypatch, at):
     encoder = Encoder(digits)
     texts = ["the river turns"] * 600
-    texts[at] = "the mill 河"
+    texts[at] = "the mill 河 1234567890 1234567890"
     right = encoder._encode
-    monkeypatch.setattr(encoder, "_encode", lambda text: right(text)[:-1] if "mill" in text else right(text))
+    monkeypatch.setattr(encoder, "_encode", lambda group: [ids[:-1] if len(ids) > 12 else ids for ids in right(group)])
     with pytest.raises(HeadraceError, match=r"encode a document differently: from token \d+ on") as caught:
         encoder.encode_batch(texts)
     assert "mill" in caught.value.subject
