@@ -7,7 +7,7 @@ a run can stop and go on with another number of processes and see the same sampl
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.lib.stride_tricks import sliding_window_view
 from upath import UPath
 
 from tasks.core.errors import DataError
@@ -24,6 +25,10 @@ INDEX = "index.json"
 DOCUMENTS = "documents.parquet"
 FORMAT = "arrow-stream"
 """How the index names what tasks/lm/shard_file.py writes."""
+FEW = 32
+"""Up to so many samples are sooner read one by one than by file."""
+READ_AHEAD_TOKENS = 2**18
+"""Tokens read at once where batches are read in an order; 2 MB as ``int64``."""
 
 Tokens = npt.NDArray[np.int64]
 
@@ -60,6 +65,7 @@ class TokenShards:
         self.num_bytes: int = entry["num_bytes"]
         self._files = [self._mapped(shard) for shard in entry["shards"]]
         batches = [shard["batches"] for shard in entry["shards"]]
+        self._windows_of: dict[tuple[int, int], npt.NDArray[Any]] = {}
         self._file_of = np.repeat(np.arange(len(batches)), [len(one["num_tokens"]) for one in batches])
         self._ends, self._shift = _places(batches, self.dtype.itemsize)
 
@@ -84,7 +90,7 @@ class TokenShards:
         if start < 0 or length < 0 or start + length > self.num_tokens:
             raise IndexError(f"window [{start}, {start + length}) of {self.num_tokens} {self.split} tokens")
         filled = np.empty(length, np.int64)
-        batch, done = int(np.searchsorted(self._ends, start, side="right")), 0
+        batch, done = int(self._ends.searchsorted(start, "right")), 0
         while done < length:
             first, shift = start + done, int(self._shift[batch])
             last = min(start + length, int(self._ends[batch]))
@@ -111,14 +117,37 @@ class TokenShards:
         """
         length, starts = sequence_length + 1, np.asarray(global_indices, np.int64) * sequence_length
         filled = np.empty((len(starts), length), np.int64)
+        if len(starts) <= FEW:
+            for row, start in enumerate(starts.tolist()):
+                filled[row] = self.window(start, length)
+            return filled
         batches = np.searchsorted(self._ends, starts, side="right")
-        inside = (starts >= 0) & (starts + length <= np.append(self._ends, 0)[batches])
-        shifts, files = np.append(self._shift, 0)[batches], np.append(self._file_of, 0)[batches]
-        for row, whole, start, shift, file in zip(
-            filled, inside.tolist(), starts.tolist(), shifts.tolist(), files.tolist(), strict=True
-        ):
-            row[:] = self._files[file][start + shift : start + shift + length] if whole else self.window(start, length)
+        whole = (starts >= 0) & (starts + length <= np.append(self._ends, 0)[batches])
+        for row in np.flatnonzero(~whole).tolist():
+            filled[row] = self.window(int(starts[row]), length)
+        rows = np.flatnonzero(whole)
+        files, places = self._file_of[batches[rows]], starts[rows] + self._shift[batches[rows]]
+        for file in np.unique(files).tolist():
+            chosen = files == file
+            filled[rows[chosen]] = self._windows(file, length)[places[chosen]]
         return filled
+
+    def _windows(self, file: int, length: int) -> npt.NDArray[Any]:
+        """All windows of a file, the one from each token on, without a copy; shape ``(num_windows, length)``."""
+        if (file, length) not in self._windows_of:
+            self._windows_of[file, length] = sliding_window_view(self._files[file], length)
+        return self._windows_of[file, length]
+
+    def batches(self, order: Tokens, sequence_length: int, batch_size: int) -> Iterator[Tokens]:
+        """The samples in an order, ``batch_size`` at a time; each has the shape ``(batch_size, sequence_length + 1)``,
+        the last may have fewer rows.
+
+        Some dozens of batches are read at once, which costs little more than one; so much is in memory.
+        """
+        step = batch_size * max(1, READ_AHEAD_TOKENS // (batch_size * (sequence_length + 1)))
+        for first in range(0, len(order), step):
+            samples = self.samples(order[first : first + step], sequence_length)
+            yield from (samples[at : at + batch_size] for at in range(0, len(samples), batch_size))
 
     @cached_property
     def documents(self) -> pa.Table:

@@ -83,7 +83,9 @@ def test_a_sample_past_the_end_is_an_error(tmp_path):
 
 @pytest.mark.parametrize(("shard_tokens", "batch_tokens"), [(17, 5), (103, 103), (9, 2), (40, 16)])
 @pytest.mark.parametrize("length", [1, 8, 34])
-def test_several_samples_at_once_are_those_read_alone(tmp_path, length, shard_tokens, batch_tokens):
+@pytest.mark.parametrize("few", [0, 1000])
+def test_several_samples_at_once_are_those_read_alone(tmp_path, monkeypatch, length, shard_tokens, batch_tokens, few):
+    monkeypatch.setattr("tasks.lm.token_shards.FEW", few)
     folder = store(tmp_path, TOKENS, shard_tokens=shard_tokens, batch_tokens=batch_tokens)
     shards = TokenShards(folder, "train")
     order = np.random.default_rng(1).permutation(shards.num_samples(length))
@@ -91,6 +93,16 @@ def test_several_samples_at_once_are_those_read_alone(tmp_path, length, shard_to
     assert rows.dtype == np.int64
     np.testing.assert_array_equal(rows, [shards.sample(one, length) for one in order])
     assert shards.samples([], length).shape == (0, length + 1)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 12, 50])
+@pytest.mark.parametrize("at_once", [1, 40, 10**6])
+def test_batches_are_the_samples_of_an_order(tmp_path, monkeypatch, batch_size, at_once):
+    monkeypatch.setattr("tasks.lm.token_shards.READ_AHEAD_TOKENS", at_once)
+    shards, order = TokenShards(store(tmp_path, TOKENS), "train"), sample_order(12, 0, 0)
+    batches = list(shards.batches(order, 8, batch_size))
+    assert [len(one) for one in batches[:-1]] == [batch_size] * (len(batches) - 1)
+    np.testing.assert_array_equal(np.concatenate(batches), shards.samples(order, 8))
 
 
 @pytest.mark.parametrize("wrong", [-1, 12, 10**6])
