@@ -8,7 +8,7 @@ run: ## set up, run the whole life of a small model through Airflow, and show wh
 	@bin/with-env python -m tasks show dags/lifecycle.yaml
 
 test: ## set up and run the tests
-	@bin/setup
+	@bin/setup tests
 	@bin/with-env python -m pytest
 
 check: ## format, lint, types, layers

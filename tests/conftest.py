@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("BENTOML_DO_NOT_TRACK", "True")
