@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -22,6 +21,7 @@ from tasks.compress.config import CompressConfig
 from tasks.compress.stage import run as compress
 from tasks.package.config import PackageConfig
 from tasks.package.stage import run as package
+from tests.shards.stored import store_tokens
 
 CONTEXT = 96
 SPECIAL = ["<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>"]
@@ -136,20 +136,9 @@ def shards() -> UPath:
 
 
 def write_shards(path: UPath, tokens: np.ndarray) -> UPath:
-    split = path / "validation"
-    split.mkdir(parents=True)
-    with (split / "shard-00000.bin").open("wb") as file:
-        file.write(tokens.astype("<u2").tobytes())
-    rows = pa.table({"id": ["0"], "source": ["test"], "language": ["en"], "num_tokens": [len(tokens)]})
-    pq.write_table(rows, str(split / "documents.parquet"))
-    entry = {
-        "shards": [{"file": "validation/shard-00000.bin", "num_tokens": len(tokens)}] if len(tokens) else [],
-        "num_tokens": len(tokens),
-        "num_documents": 1,
-        "num_bytes": len(tokens) * 3,
-    }
-    index = {"dtype": "uint16", "vocab_size": len(tokenizer()), "eos_id": 0, "splits": {"validation": entry}}
-    (path / "index.json").write_text(json.dumps(index))
+    rows = {name: pa.array([value]) for name, value in (("id", "0"), ("source", "test"), ("language", "en"))}
+    documents = {"validation": [tokens] if len(tokens) else []}
+    store_tokens(path, documents, vocab_size=len(tokenizer()), rows={"validation": rows if len(tokens) else {}})
     return path
 
 

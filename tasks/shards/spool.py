@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from tokenizers import Tokenizer
 from upath import UPath
 
 from tasks.core import documents as docs
 from tasks.core import events
-from tasks.lm.encoding import encode_text_batch
+from tasks.lm.fast_encoding import Encoder, Ids
+from tasks.lm.shard_file import Stored
 from tasks.text.split import Split, split_of
 
 COLUMNS = ["id", "source", "language", "cluster", "text"]
 BATCH_ROWS = 512
-
-Stored = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
 
 def spool_documents(
     documents: UPath,
-    tokenizer: Tokenizer,
+    encoder: Encoder,
     split: Split,
     eos_id: int,
     file: Path,
@@ -50,11 +48,11 @@ def spool_documents(
     """Encode all documents into ``file``, one batch in memory at a time; with ``chosen`` only those it is true for,
     in the order in which they are read.
     """
-    dtype = token_dtype(tokenizer.get_vocab_size())
+    dtype = token_dtype(encoder.tokenizer.get_vocab_size())
     rows: list[dict[str, Any]] = []
     with file.open("wb") as sink:
         start = 0
-        for row, ids in _encoded(documents, tokenizer, chosen):
+        for row, ids in _encoded(documents, encoder, chosen):
             stored = np.append(ids, eos_id).astype(dtype)
             sink.write(stored.tobytes())
             rows.append(
@@ -87,12 +85,12 @@ SPOOLED = pa.schema(
 
 
 def _encoded(
-    documents: UPath, tokenizer: Tokenizer, chosen: npt.NDArray[np.bool_] | None
-) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.int64]]]:
+    documents: UPath, encoder: Encoder, chosen: npt.NDArray[np.bool_] | None
+) -> Iterator[tuple[dict[str, Any], Ids]]:
     done = 0
     for batch in docs.iter_batches(documents, COLUMNS, rows=BATCH_ROWS):
         wanted = batch if chosen is None else batch.filter(pa.array(chosen[done : done + batch.num_rows]))
         rows = wanted.to_pylist()
-        yield from zip(rows, encode_text_batch(tokenizer, [row["text"] for row in rows]), strict=True)
+        yield from zip(rows, encoder.encode_batch([row["text"] for row in rows]), strict=True)
         done += batch.num_rows
         events.progress(done, None, "documents")

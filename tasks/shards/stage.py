@@ -21,14 +21,15 @@ from upath import UPath
 from tasks.core import events
 from tasks.core.errors import DataError
 from tasks.lm.encoding import END_OF_TEXT, load_tokenizer
-from tasks.lm.token_shards import INDEX
+from tasks.lm.fast_encoding import Encoder
+from tasks.lm.token_shards import FORMAT, INDEX
 from tasks.shards.config import ShardsConfig
 from tasks.shards.replay import choose
 from tasks.shards.spool import Spool, spool_documents
 from tasks.shards.writer import write_split
 from tasks.text.split import SPLITS, TRAIN, Split
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,26 @@ class ShardsResult:
 def run(
     config: ShardsConfig, documents: UPath, tokenizer: UPath, known: UPath | None = None, *, out: UPath
 ) -> ShardsResult:
-    """Write ``<split>/shard-*.bin`` and ``<split>/documents.parquet``, then ``index.json``.
+    """Write ``<split>/shard-*.arrow`` and ``<split>/documents.parquet``, then ``index.json``.
 
     Raises:
         DataError: when a split that asks for documents has none.
+        HeadraceError: when the fast encoder gives a document of the sample other ids than the tokenizer.
         NothingNew: when known documents are given and no other is there to train on.
     """
     replay = choose(config, documents, known) if known else None
-    encoder = load_tokenizer(tokenizer)
-    eos_id = encoder.token_to_id(END_OF_TEXT)
+    encoder = Encoder(load_tokenizer(tokenizer), fast=config.fast_encoding, threads=config.workers)
+    if encoder.why_slow:
+        events.note(f"the tokenizers library encodes, not tiktoken: {encoder.why_slow}")
+    eos_id = encoder.tokenizer.token_to_id(END_OF_TEXT)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         chosen = replay.chosen if replay else None
         spool = spool_documents(documents, encoder, config.split, eos_id, Path(folder) / "tokens", chosen)
         events.metric("tokens_per_s", len(spool.tokens) / (time.perf_counter() - started))
         check_split(spool.rows, config.split)
-        splits = {
-            split: write_split(spool, _ordered(spool.rows, split, config.seed), out / split, config.shard_tokens)
-            for split in SPLITS
-        }
-        index = _index(spool, encoder.get_vocab_size(), eos_id, splits)
+        splits = {split: _stored(config, spool, split, out) for split in SPLITS}
+        index = _index(spool, encoder.tokenizer.get_vocab_size(), eos_id, splits)
     (out / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return _result(spool.rows, splits, replay.num_replayed if replay else 0)
 
@@ -91,6 +92,19 @@ def check_split(rows: pa.Table, split: Split) -> None:
             )
 
 
+def _stored(config: ShardsConfig, spool: Spool, split: str, out: UPath) -> dict[str, Any]:
+    """Write one split and say what in it is empty; returns its entry of the index."""
+    num_shards = config.num_shards if split == TRAIN else None
+    rows = _ordered(spool.rows, split, config.seed)
+    entry = write_split(spool, rows, out / split, config.shard_tokens, num_shards)
+    num_empty = sum(not shard["num_documents"] for shard in entry["shards"])
+    if not entry["num_documents"]:
+        events.note(f"the {split} split holds no documents")
+    elif num_empty:
+        events.note(f"{num_empty} of {num_shards} shards of the {split} split hold no document")
+    return entry
+
+
 def _ordered(rows: pa.Table, split: str, seed: int) -> pa.Table:
     """The rows of a split: training documents in an order drawn by seed, held-out ones by id."""
     rows = rows.filter(pc.equal(rows["split"], split)).sort_by("id")
@@ -102,7 +116,7 @@ def _ordered(rows: pa.Table, split: str, seed: int) -> pa.Table:
 
 def _index(spool: Spool, vocab_size: int, eos_id: int, splits: dict[str, Any]) -> dict[str, Any]:
     name = {2: "uint16", 4: "uint32"}[spool.tokens.dtype.itemsize]
-    return {"dtype": name, "vocab_size": vocab_size, "eos_id": eos_id, "splits": splits}
+    return {"format": FORMAT, "dtype": name, "vocab_size": vocab_size, "eos_id": eos_id, "splits": splits}
 
 
 def _result(rows: pa.Table, splits: dict[str, Any], num_replayed: int) -> ShardsResult:

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -15,6 +14,7 @@ from upath import UPath
 
 from tasks.core.documents import document_id, table_of, text_digest, write_documents
 from tasks.lm.encoding import SPECIAL_TOKENS, encode_text_batch, load_tokenizer
+from tests.shards.stored import store_tokens
 
 CONTEXT = 128
 ENGLISH = ["Open the file menu", "Close every window now", "Print the current page", "Save all changes first"]
@@ -101,28 +101,16 @@ def write_model(folder, **changes):
 
 
 def write_shards(folder, tokenizer, splits):
-    index = {"dtype": "uint16", "vocab_size": tokenizer.get_vocab_size(), "eos_id": 0, "splits": {}}
-    for split, rows in splits.items():
-        (folder / split).mkdir(parents=True)
-        tokens = [np.append(ids, 0) for ids in encode_text_batch(tokenizer, [row["text"] for row in rows])]
-        lengths = [len(one) for one in tokens]
-        table = {
-            "id": pa.array([row["id"] for row in rows], pa.string()),
-            "source": pa.array([row["source"] for row in rows], pa.string()),
-            "language": pa.array([row["language"] for row in rows], pa.string()),
-            "num_tokens": pa.array(lengths, pa.int64()),
-            "num_bytes": pa.array([len(row["text"].encode()) for row in rows], pa.int64()),
-            "offset": pa.array(np.cumsum([0, *lengths])[:-1], pa.int64()),
-        }
-        pq.write_table(pa.table(table), folder / split / "documents.parquet")
-        np.concatenate([np.zeros(0), *tokens]).astype("<u2").tofile(folder / split / "shard-00000.bin")
-        index["splits"][split] = {
-            "shards": [{"file": f"{split}/shard-00000.bin", "num_tokens": sum(lengths)}] if rows else [],
-            "num_tokens": sum(lengths),
-            "num_documents": len(rows),
-            "num_bytes": sum(len(row["text"].encode()) for row in rows),
-        }
-    (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    tokens = {
+        split: [np.append(ids, 0) for ids in encode_text_batch(tokenizer, [row["text"] for row in rows])]
+        for split, rows in splits.items()
+    }
+    columns = {
+        split: {name: pa.array([row[name] for row in rows], pa.string()) for name in ("id", "source", "language")}
+        | {"num_bytes": pa.array([len(row["text"].encode()) for row in rows], pa.int64())}
+        for split, rows in splits.items()
+    }
+    store_tokens(folder, tokens, vocab_size=tokenizer.get_vocab_size(), rows=columns)
 
 
 class Artifacts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -84,8 +86,9 @@ def test_an_end_of_text_inside_a_document_is_refused(artifacts, tmp_path):
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.is_file():
             target.write_bytes(file.read_bytes())
-    tokens = np.memmap(folder / "test" / "shard-00000.bin", dtype="<u2", mode="r+")
-    tokens[2] = 0
-    tokens.flush()
+    ids = json.loads((folder / "index.json").read_text())["splits"]["test"]["shards"][0]["batches"]["tokens_at"][0]
+    with (folder / "test" / "shard-00000.arrow").open("r+b") as file:
+        file.seek(ids + 2 * 2)
+        file.write(b"\0\0")
     with pytest.raises(DataError, match="do not each end with the end-of-text token 0"):
         read_held_out(TokenShards(folder, "test"))

@@ -4,10 +4,15 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from datasets import load_dataset
 from upath import UPath
 
-from tasks.core.errors import DataError
+from tasks.core import events
+from tasks.core.config import identity_of, validated
+from tasks.core.errors import ConfigError, DataError
 from tasks.lm.encoding import END_OF_TEXT, decode_text, load_tokenizer
 from tasks.lm.token_dataset import token_dataset
 from tasks.lm.token_shards import TokenShards
@@ -37,6 +42,26 @@ def made(tmp_path, tokenizer):
     return make
 
 
+class Notes:
+    """Keeps what is said and hears nothing else."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def __getattr__(self, _):
+        return lambda *_: None
+
+
+@pytest.fixture
+def told():
+    sink = Notes()
+    with events.listening(sink):
+        yield sink
+
+
 def test_every_document_is_stored_once_and_decodes_to_its_text(made, tokenizer):
     rows = mixed_rows(150)
     out, _ = made(rows, shard_tokens=1000)
@@ -63,20 +88,86 @@ def test_no_cluster_is_on_two_sides(made):
     assert set().union(*sides.values()) == set(SPLITS)
 
 
-def test_shards_hold_at_most_shard_tokens_and_all_but_the_last_hold_as_many(made):
+def lengths_of(out, split, shard):
+    """Tokens of each document of a shard, by pyarrow's own reader."""
+    with (out / shard["file"]).open("rb") as file:
+        return pc.list_value_length(pa.ipc.open_stream(file).read_all()["input_ids"]).to_pylist()
+
+
+def test_a_shard_holds_as_many_whole_documents_as_fit(made):
     out, result = made(mixed_rows(100), shard_tokens=700)
     for split, entry in json.loads((out / "index.json").read_text())["splits"].items():
-        sizes = [shard["num_tokens"] for shard in entry["shards"]]
-        assert sum(sizes) == entry["num_tokens"] == result.num_tokens[split]
-        assert sizes[:-1] == [700] * (len(sizes) - 1)
-        assert 0 < sizes[-1] <= 700
+        documents = [lengths_of(out, split, shard) for shard in entry["shards"]]
+        assert [one for shard in documents for one in shard] == TokenShards(out, split).documents[
+            "num_tokens"
+        ].to_pylist()
+        assert [sum(one) for one in documents] == [shard["num_tokens"] for shard in entry["shards"]]
+        assert entry["num_tokens"] == result.num_tokens[split]
+        for shard, following in pairwise(documents):
+            assert sum(shard) <= 700 < sum(shard) + following[0]
 
 
-def test_the_size_of_the_shard_files_changes_nothing_a_reader_sees(made):
-    rows = mixed_rows(100)
-    readers = [TokenShards(made(rows, name, shard_tokens=size)[0], "train") for name, size in [("a", 64), ("b", 10**6)]]
-    np.testing.assert_array_equal(*(reader.window(0, reader.num_tokens) for reader in readers))
-    assert readers[0].documents.equals(readers[1].documents)
+def test_a_document_longer_than_a_shard_has_one_of_its_own(made):
+    rows = [*mixed_rows(40), row(99, "the river " * 500)]
+    out, _ = made(rows, shard_tokens=300, split=Split(0, 0))
+    shards = json.loads((out / "index.json").read_text())["splits"]["train"]["shards"]
+    assert [one["num_documents"] for one in shards if one["num_tokens"] > 300] == [1]
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 7, 30])
+def test_the_training_split_is_cut_into_so_many_even_shards(made, num_shards):
+    out, result = made(mixed_rows(200), num_shards=num_shards)
+    shards = json.loads((out / "index.json").read_text())["splits"]["train"]["shards"]
+    longest = max(TokenShards(out, "train").documents["num_tokens"].to_pylist())
+    assert len(shards) == num_shards == len(list((out / "train").glob("*.arrow")))
+    even = result.num_tokens["train"] / num_shards
+    assert all(even - longest < one["num_tokens"] < even + longest for one in shards)
+
+
+def test_shards_that_hold_no_document_are_said_and_harmless(made, told):
+    out, _ = made(mixed_rows(3), num_shards=5, split=Split(0, 0))
+    shards = json.loads((out / "index.json").read_text())["splits"]["train"]["shards"]
+    num_empty = [one["num_documents"] for one in shards].count(0)
+    assert num_empty >= 2
+    assert f"{num_empty} of 5 shards of the train split hold no document" in told.notes
+    assert len(streamed(out, "train")) == TokenShards(out, "train").num_documents == 3
+
+
+@pytest.mark.parametrize("knobs", [{"shard_tokens": 0}, {"num_shards": 0}, {"num_shards": -3}, {"shard_tokens": -1}])
+def test_a_size_or_a_number_below_one_is_refused(knobs):
+    with pytest.raises(ConfigError, match=f"shards.{next(iter(knobs))}.*greater than or equal to 1"):
+        validated(ShardsConfig, knobs, stage="shards")
+
+
+def test_a_size_and_a_number_together_are_refused():
+    with pytest.raises(ConfigError, match="give shard_tokens or num_shards, not both"):
+        validated(ShardsConfig, {"shard_tokens": 1000, "num_shards": 3}, stage="shards")
+
+
+def test_a_number_of_shards_that_is_not_given_is_no_part_of_the_identity():
+    assert "num_shards" not in identity_of(ShardsConfig())
+    assert identity_of(ShardsConfig(num_shards=4))["num_shards"] == 4
+
+
+def streamed(out, split):
+    """What the datasets library reads by itself."""
+    return list(load_dataset("arrow", data_files=f"{out}/{split}/*.arrow", split="train", streaming=True))
+
+
+@pytest.mark.parametrize("knobs", [{"shard_tokens": 400}, {"num_shards": 3}])
+def test_the_datasets_library_streams_the_documents_as_they_are_stored(made, knobs):
+    out, _ = made(mixed_rows(80), **knobs)
+    for split in SPLITS:
+        shards, rows = TokenShards(out, split), streamed(out, split)
+        assert len(rows) == shards.num_documents > 0
+        for at, one in enumerate(rows):
+            assert one["input_ids"] == shards.document_tokens(at).tolist()
+
+
+def test_the_datasets_library_streams_an_empty_split_as_no_rows(made, told):
+    out, _ = made(mixed_rows(20), split=Split(0, 0))
+    assert "the test split holds no documents" in told.notes
+    assert streamed(out, "test") == []
 
 
 def test_counts_are_those_of_the_documents(made):
@@ -118,6 +209,19 @@ def test_the_same_documents_make_the_same_bytes(made):
         out, _ = made(rows, name, shard_tokens=500)
         files.append({path.relative_to(out): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()})
     assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("knobs", [{"fast_encoding": False}, {"workers": 1}, {"workers": 4}])
+def test_how_it_is_encoded_changes_no_bytes(made, knobs):
+    rows = mixed_rows(700)
+    outs = [made(rows, name, **more)[0] for name, more in [("a", {}), ("b", knobs)]]
+    files = [{path.name: path.read_bytes() for path in sorted((out / "train").iterdir())} for out in outs]
+    assert files[0] == files[1]
+
+
+def test_encoding_with_tokenizers_is_said(made, told):
+    made(mixed_rows(30), fast_encoding=False)
+    assert "the tokenizers library encodes, not tiktoken: it was asked to" in told.notes
 
 
 def test_special_token_text_in_a_document_is_no_end_of_document(made):
@@ -178,6 +282,6 @@ def test_the_dataset_of_an_empty_split_is_empty(made):
 
 def test_what_the_stage_makes_changes_only_with_its_version(made):
     out, _ = made(mixed_rows(60), shard_tokens=500)
-    files = [*sorted(out.rglob("*.bin")), out / "index.json"]
+    files = [*sorted(out.rglob("*.arrow")), out / "index.json"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    assert (VERSION, digest[:16]) == (1, "7df357643c262449")
+    assert (VERSION, digest[:16]) == (2, "30aef75e13787d22")

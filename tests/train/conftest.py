@@ -23,6 +23,7 @@ from tasks.train import stage
 from tasks.train.config import TrainConfig
 from tasks.training import checkpoint
 from tasks.training.exchange import Exchange
+from tests.shards.stored import store_tokens
 
 VOCABULARY = 300
 SMALL: dict[str, Any] = {
@@ -90,16 +91,12 @@ def write_shards(folder: Path, num_tokens: dict[str, int]) -> Path:
     """Token shards of a noisy chain that a small model can learn: the next token is mostly ``7 n + 3``."""
     random, splits = np.random.default_rng(5), {}
     for split, count in num_tokens.items():
-        (folder / split).mkdir(parents=True)
         tokens = np.zeros(count, np.int64)
         noise, jumps = random.random(count) < 0.1, random.integers(1, VOCABULARY, count)
         for i in range(1, count):
             tokens[i] = jumps[i] if noise[i] else (7 * tokens[i - 1] + 3) % VOCABULARY
-        tokens.astype("<u2").tofile(folder / split / "shard-00000.bin")
-        shards = [{"file": f"{split}/shard-00000.bin", "num_tokens": count}] if count else []
-        splits[split] = {"shards": shards, "num_tokens": count, "num_documents": 1, "num_bytes": 3 * count}
-    index = {"dtype": "uint16", "vocab_size": VOCABULARY, "eos_id": 0, "splits": splits}
-    (folder / "index.json").write_text(json.dumps(index), encoding="utf-8")
+        splits[split] = [tokens] if count else []
+    store_tokens(folder, splits, vocab_size=VOCABULARY)
     return folder
 
 
