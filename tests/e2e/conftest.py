@@ -33,12 +33,12 @@ class Checkout:
 
     root: Path
 
-    def run(self, *command: str) -> Ran:
+    def run(self, *command: str, store: str = "") -> Ran:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
             command,
             cwd=self.root,
-            env=environment(),
+            env=environment() | ({"HEADRACE_STORE": store} if store else {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -49,12 +49,12 @@ class Checkout:
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return Ran(done.returncode, done.stdout, used)
 
-    def tasks(self, *arguments: str) -> Ran:
-        return self.run("bin/with-env", "python", "-m", "tasks", *arguments)
+    def tasks(self, *arguments: str, store: str = "") -> Ran:
+        return self.run("bin/with-env", "python", "-m", "tasks", *arguments, store=store)
 
-    def dag(self, **changes: Any) -> Ran:
+    def dag(self, store: str = "", **changes: Any) -> Ran:
         conf = {**SMALL, **changes, "overrides": {**SMALL["overrides"], **changes.get("overrides", {})}}
-        return self.run("bin/run-dag", "lifecycle", json.dumps(conf))
+        return self.run("bin/run-dag", "lifecycle", json.dumps(conf), store=store)
 
     def records(self, stage: str) -> list[dict[str, Any]]:
         """All records of a stage, oldest first."""
