@@ -93,18 +93,31 @@ class RemoteStore(Store):
         said = False
         while True:
             generation = newest_generation(folder)
-            if generation == 0 or self._is_free(folder, generation):
-                with suppress(FileExistsError):
-                    self.create(folder / f"{generation + 1}.json", holder())
-                    for name in (f"{generation}.json", f"{generation}{RELEASED}"):
-                        (folder / name).unlink(missing_ok=True)
-                    return Lease(str(folder), generation + 1)
+            is_free = generation == 0 or self._is_free(folder, generation)
+            if is_free and (lease := self._next(folder, generation)):
+                return lease
             if not wait:
                 raise BlockingIOError(f"somebody holds {folder}")
             if not said:
                 sys.stderr.write(f"waiting for {folder.parent}, which somebody works on\n")
                 said = True
             time.sleep(POLL_S)
+
+    def _next(self, folder: UPath, generation: int) -> Lease | None:
+        """The generation after one that is free; None when another was faster."""
+        lease, sign = Lease(str(folder), generation + 1), folder / f"{generation + 1}.json"
+        try:
+            self.create(sign, holder())
+        except FileExistsError:
+            return None
+        if (
+            newest_generation(folder) > lease.generation
+        ):  # others came and went since we looked: the name was free again
+            sign.unlink(missing_ok=True)
+            return None
+        for name in (f"{generation}.json", f"{generation}{RELEASED}"):
+            (folder / name).unlink(missing_ok=True)
+        return lease
 
     def _is_free(self, folder: UPath, generation: int) -> bool:
         if f"{generation}{RELEASED}" in names_in(folder):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -26,7 +27,7 @@ from upath import UPath
 
 from tasks.core import events
 from tasks.core.artifact import File, Record, file_digest, is_outside
-from tasks.core.errors import DataError, ServiceError
+from tasks.core.errors import ConfigError, DataError, ServiceError
 from tasks.core.location import PIECE_BYTES, files_below, is_local, local, names_in
 from tasks.core.store import RECORDS, VAR
 
@@ -43,8 +44,19 @@ def cache_folder() -> Path:
 
 
 def cache_bytes() -> float:
-    """How much of them is kept at most."""
-    return float(os.environ.get("HEADRACE_CACHE_GB") or CACHE_GB) * GIGABYTE
+    """How much of them is kept at most.
+
+    Raises:
+        ConfigError: the variable is not a number above zero.
+    """
+    told = os.environ.get("HEADRACE_CACHE_GB") or str(CACHE_GB)
+    try:
+        size = float(told) * GIGABYTE
+    except ValueError:
+        size = math.nan
+    if not size > 0:
+        raise ConfigError(f"HEADRACE_CACHE_GB must be a number above zero (got {told!r})", next_step="set it anew")
+    return size
 
 
 @contextmanager

@@ -15,13 +15,13 @@ from tasks.core import gc, heartbeat, remote_store
 from tasks.core.artifact import altered, newest
 from tasks.core.attempt import attempting
 from tasks.core.check import check
-from tasks.core.errors import DataError, ServiceError, TryAgain
+from tasks.core.errors import ConfigError, DataError, ServiceError, TryAgain
 from tasks.core.lease import LEASE
 from tasks.core.location import files_below, local, names_in
 from tasks.core.probe import prove_exclusive_writes
 from tasks.core.runner import Spec, run
 from tasks.core.store import REPOSITORY, UNREACHABLE, WORKSPACE, open_store
-from tasks.core.transfer import local_copy, local_output
+from tasks.core.transfer import cache_bytes, local_copy, local_output
 from tests.core.conftest import TOY
 
 REMOTE = pytest.mark.parametrize("store_root", ["s3", "hdfs"], indirect=True)
@@ -330,3 +330,32 @@ def test_a_remote_path_is_not_taken_for_a_local_one(store):
         return
     with pytest.raises(AssertionError, match="not on a local disk"):
         local(store.root)
+
+
+@REMOTE
+def test_of_many_who_want_a_key_each_has_it_alone(store, monkeypatch):
+    monkeypatch.setattr(remote_store, "POLL_S", 0.01)
+    inside, most, lock = [], [], threading.Lock()
+
+    def work(number: int) -> int:
+        with store.locked("make", "key") as lease:
+            with lock:
+                inside.append(number)
+                most.append(len(inside))
+            time.sleep(0.05)
+            lease.check()
+            with lock:
+                inside.remove(number)
+            return lease.generation
+
+    with ThreadPoolExecutor(6) as pool:
+        generations = list(pool.map(work, range(6)))
+    assert max(most) == 1
+    assert sorted(generations) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("told", ["much", "0", "-1", "nan"])
+def test_a_size_of_the_cache_that_is_none_is_refused(monkeypatch, told):
+    monkeypatch.setenv("HEADRACE_CACHE_GB", told)
+    with pytest.raises(ConfigError, match="HEADRACE_CACHE_GB must be a number above zero"):
+        cache_bytes()
