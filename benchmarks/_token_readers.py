@@ -105,10 +105,10 @@ class Measured:
     """Private memory at most, beyond what there was before; pages of mapped files are the kernel's to take back."""
 
 
-def measured(batches: Batches, limit_s: float, started: float | None = None) -> Measured:
-    """Read to the end or for so long; ``started`` is an earlier moment of ``time.perf_counter`` to count from."""
+def measured(batches: Batches, limit_s: float) -> Measured:
+    """Read to the end or for so long."""
     base, num_tokens, peak = private_mb(), 0, Peak()
-    cpu, began = time.process_time(), time.perf_counter() if started is None else started
+    cpu, began = time.process_time(), time.perf_counter()
     with peak:
         for batch in batches:
             assert batch.dtype == torch.int64

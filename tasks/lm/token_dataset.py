@@ -1,7 +1,7 @@
 """Token shards as Hugging Face datasets: samples of one length in memory, or documents as a stream from anywhere.
 
-The stream can also be had without this module: ``load_dataset("arrow", data_files="…/train/*.arrow", streaming=True)``
-reads the same rows. Only how they are shared out among readers is decided here.
+From a disk or S3 ``load_dataset("arrow", data_files="…/train/*.arrow", streaming=True)`` reads the same rows without
+this module. How they are shared out among readers is decided here, and HDFS is read here only.
 """
 
 from __future__ import annotations

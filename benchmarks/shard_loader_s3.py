@@ -1,0 +1,103 @@
+"""Reading training samples from S3: our shards fetched and mapped, beside ``datasets`` streaming from the same server.
+
+A real S3 server on loopback, or the one that ``AWS_ENDPOINT_URL`` names with the bucket ``HEADRACE_TEST_BUCKET``. All
+read the same 60 million tokens to the end. Ours counts from before the first byte is fetched, several shards at a time
+into an empty local folder, and then reads at random; ``datasets`` reads rows in order from Parquet and from Arrow, as
+its manual has it and as one would write it by hand. Counted by the clock, since waiting is what this is about.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+from _lifecycle import conclude
+from _token_readers import (
+    BATCH,
+    LENGTH,
+    Batches,
+    Measured,
+    as_documented,
+    by_hand,
+    measured,
+    stream_of,
+    write_arrow,
+    write_ours,
+    write_parquet,
+)
+from upath import UPath
+
+from tasks.lm.shard_fetch import fetch_split
+from tasks.lm.token_shards import sample_order
+from tests.servers.seaweedfs import s3_server_in
+
+FLOOR, COPIES, LIMIT_S, MAX_MB = 2.0, 50, 60.0, 160
+
+
+@contextmanager
+def bucket(folder: Path) -> Iterator[UPath]:
+    """A place on an S3 server to write to."""
+    if "AWS_ENDPOINT_URL" in os.environ:
+        yield UPath(f"s3://{os.environ['HEADRACE_TEST_BUCKET']}/shard-loader-{time.time_ns()}")
+        return
+    with s3_server_in(folder) as server, patch.dict(os.environ, server.environment()):
+        yield UPath(f"s3://{server.bucket}/shard-loader")
+
+
+def ours(remote: UPath) -> Batches:
+    with tempfile.TemporaryDirectory() as folder:
+        shards = fetch_split(remote / "ours", "train", Path(folder))
+        order = sample_order(shards.num_samples(LENGTH), epoch=0, seed=0)
+        yield from map(torch.from_numpy, shards.batches(order, LENGTH, BATCH))
+
+
+def ways(remote: UPath) -> dict[str, Callable[[], Batches]]:
+    def streamed(kind: str, read: Callable[..., Batches]) -> Callable[[], Batches]:
+        return lambda: read(stream_of(kind, f"{remote}/{kind}/*.{kind}"))
+
+    return {
+        "ours, at random": lambda: ours(remote),
+        "datasets, Parquet stream, torch": streamed("parquet", as_documented),
+        "datasets, Parquet stream, by hand": streamed("parquet", by_hand),
+        "datasets, Arrow stream, torch": streamed("arrow", as_documented),
+        "datasets, Arrow stream, by hand": streamed("arrow", by_hand),
+    }
+
+
+def write(local: Path, remote: UPath) -> None:
+    write_ours(remote / "ours", COPIES)
+    shards = fetch_split(remote / "ours", "train", local)
+    print(f"{shards.num_tokens:,} tokens", flush=True)
+    write_arrow(shards, remote / "arrow")
+    write_parquet(shards, remote / "parquet")
+
+
+def main() -> int:
+    best: dict[str, Measured] = {}
+    with (
+        tempfile.TemporaryDirectory() as server,
+        tempfile.TemporaryDirectory() as local,
+        bucket(Path(server)) as remote,
+    ):
+        write(Path(local), remote)
+        for _ in range(2):
+            for way, read in ways(remote).items():
+                found = measured(read(), LIMIT_S)
+                best[way] = max(found, best.get(way, found), key=lambda one: one.tokens_per_s)
+    for way, one in best.items():
+        print(f"{way:36}{one.tokens_per_s / 1e6:8.1f} million tokens a second {one.memory_mb:8.0f} MB")
+    mine, *others = best.values()
+    assert mine.memory_mb < MAX_MB, f"our reader holds {mine.memory_mb:.0f} MB"
+    peer = max(one.tokens_per_s for one in others)
+    return conclude("shard loader, S3", mine.tokens_per_s, peer, floor=FLOOR, unit="tokens a second")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
