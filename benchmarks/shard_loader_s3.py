@@ -2,8 +2,9 @@
 
 A real S3 server on loopback, or the one that ``AWS_ENDPOINT_URL`` names with the bucket ``HEADRACE_TEST_BUCKET``. All
 read the same 60 million tokens to the end. Ours counts from before the first byte is fetched, several shards at a time
-into an empty local folder, and then reads at random; ``datasets`` reads rows in order from Parquet and from Arrow, as
-its manual has it and as one would write it by hand. Counted by the clock, since waiting is what this is about.
+into an empty cache, with their digests checked, and then reads at random; ``datasets`` reads rows in order from Parquet
+and from Arrow, as its manual has it and as one would write it by hand. Counted by the clock, since waiting is what this
+is about.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from _token_readers import (
 )
 from upath import UPath
 
-from tasks.lm.shard_fetch import fetch_split
-from tasks.lm.token_shards import sample_order
+from tasks.core.artifact import Identity, Record, content_digest, files_of, publish
+from tasks.core.store import Store, open_store
+from tasks.core.transfer import local_copy
+from tasks.lm.token_shards import TokenShards, sample_order
 from tests.servers.seaweedfs import s3_server_in
 
 FLOOR, COPIES, LIMIT_S, MAX_MB = 2.0, 50, 60.0, 160
@@ -51,19 +54,33 @@ def bucket(folder: Path) -> Iterator[UPath]:
         yield UPath(f"s3://{server.bucket}/shard-loader")
 
 
-def ours(remote: UPath) -> Batches:
-    with tempfile.TemporaryDirectory() as folder:
-        shards = fetch_split(remote / "ours", "train", Path(folder))
+def ours(artifact: UPath) -> Batches:
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        patch.dict(os.environ, {"HEADRACE_CACHE": cache}),
+        local_copy(artifact) as folder,
+    ):
+        shards = TokenShards(folder, "train")
         order = sample_order(shards.num_samples(LENGTH), epoch=0, seed=0)
         yield from map(torch.from_numpy, shards.batches(order, LENGTH, BATCH))
 
 
-def ways(remote: UPath) -> dict[str, Callable[[], Batches]]:
+def published(store: Store) -> UPath:
+    """Our shards as an artifact, whose record says what every file is."""
+    identity = Identity(stage="shards", version=1, knobs={}, inputs={})
+    attempt = store.new_attempt("shards", identity.key)
+    write_ours(attempt, COPIES)
+    files = files_of(attempt)
+    record = Record(identity, attempt.name, content_digest(attempt, files), files, result={})
+    return publish(store, record, after=0, adopt=True).path
+
+
+def ways(remote: UPath, artifact: UPath) -> dict[str, Callable[[], Batches]]:
     def streamed(kind: str, read: Callable[..., Batches]) -> Callable[[], Batches]:
         return lambda: read(stream_of(kind, f"{remote}/{kind}/*.{kind}"))
 
     return {
-        "ours, at random": lambda: ours(remote),
+        "ours, at random": lambda: ours(artifact),
         "datasets, Parquet stream, torch": streamed("parquet", as_documented),
         "datasets, Parquet stream, by hand": streamed("parquet", by_hand),
         "datasets, Arrow stream, torch": streamed("arrow", as_documented),
@@ -71,24 +88,23 @@ def ways(remote: UPath) -> dict[str, Callable[[], Batches]]:
     }
 
 
-def write(local: Path, remote: UPath) -> None:
-    write_ours(remote / "ours", COPIES)
-    shards = fetch_split(remote / "ours", "train", local)
-    print(f"{shards.num_tokens:,} tokens", flush=True)
-    write_arrow(shards, remote / "arrow")
-    write_parquet(shards, remote / "parquet")
+def write(remote: UPath) -> UPath:
+    """Write the tokens in all three forms; where ours are."""
+    artifact = published(open_store(str(remote)))
+    with local_copy(artifact) as folder:
+        shards = TokenShards(folder, "train")
+        print(f"{shards.num_tokens:,} tokens", flush=True)
+        write_arrow(shards, remote / "arrow")
+        write_parquet(shards, remote / "parquet")
+    return artifact
 
 
 def main() -> int:
     best: dict[str, Measured] = {}
-    with (
-        tempfile.TemporaryDirectory() as server,
-        tempfile.TemporaryDirectory() as local,
-        bucket(Path(server)) as remote,
-    ):
-        write(Path(local), remote)
+    with tempfile.TemporaryDirectory() as server, bucket(Path(server)) as remote:
+        artifact = write(remote)
         for _ in range(2):
-            for way, read in ways(remote).items():
+            for way, read in ways(remote, artifact).items():
                 found = measured(read(), LIMIT_S)
                 best[way] = max(found, best.get(way, found), key=lambda one: one.tokens_per_s)
     for way, one in best.items():

@@ -49,6 +49,13 @@ class HdfsFileSystem(NativeFileSystem):
             return io.BufferedReader(Readable(opened), BUFFER_BYTES)
         return io.BufferedWriter(opened, BUFFER_BYTES)
 
+    def glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
+        """Details are given under whole addresses: ``datasets`` asks for them, and would lose the name node."""
+        found = super().glob(path, maxdepth=maxdepth, **kwargs)
+        if not isinstance(found, dict):
+            return found
+        return {self.unstrip_protocol(name): about for name, about in found.items()}
+
     def find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
     ) -> Any:
