@@ -29,15 +29,16 @@ Ids = npt.NDArray[np.integer[Any]]
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 _DIGITS = {"type": "Digits", "individual_digits": True}
 
-_WORDS = r"'(?:[stmd]|re|ve|ll)| ?\p{L}++"
+_WORDS = r" ?\p{L}+|'(?:[stmd]|re|ve|ll)| ?[^\s\p{L}\p{N}]+"
 PATTERNS: list[tuple[list[dict[str, Any]], str]] = [
     # The expression of GPT-2 (Radford et al., 2019), which takes all but the last of several spaces before a word.
-    ([_BYTE_LEVEL], _WORDS + r"| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s+(?!\S)|\s+"),
+    ([_BYTE_LEVEL], rf"(?:{_WORDS}| ?\p{{N}}+)|\s+(?!\S)|\s+"),
     # Digits come first here and cut the text, so that for the expression it ends before a digit: spaces there are
     # taken whole, and none goes with the digit.
-    ([_DIGITS, _BYTE_LEVEL], _WORDS + r"|\p{N}| ?[^\s\p{L}\p{N}]++|\s+(?![^\s\p{N}])|\s+"),
+    ([_DIGITS, _BYTE_LEVEL], rf"(?:{_WORDS}|\p{{N}})|\s+(?![^\s\p{{N}}])|\s+"),
 ]
-"""How a tokenizer cuts text into pieces, and tiktoken's expression for the same."""
+"""How a tokenizer cuts text into pieces, and tiktoken's expression for the same. What needs no look ahead is one
+group: the engine then searches for all of it at once, half as fast again as one after the other."""
 
 UNLIKE = "[\U00011de0-\U00011de9\U00016ff4-\U00016ff6]"
 """Numbers that came with the newest Unicode, which only one of the two libraries takes for numbers
