@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -56,16 +55,14 @@ NUM_CHECKED_FIRST, CHECKED_EACH = 16, 256
 class Encoder:
     """Encodes documents as :func:`tasks.lm.encoding.encode_text_batch` does, and proves it on a sample of them.
 
-    ``threads`` share a batch: the engine works outside Python's lock. Ids do not depend on it, nor on ``fast``.
+    Ids do not depend on ``fast``.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, fast: bool = True, threads: int = 1) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, fast: bool = True) -> None:
         self.tokenizer = tokenizer
         self.why_slow = reason_against(tokenizer) if fast else "it was asked to"
         """Why the tokenizers library encodes; empty when tiktoken does."""
         self._engine = None if self.why_slow else engine_of(tokenizer)
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 and self._engine else None
         self._num_seen = 0
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
@@ -76,9 +73,7 @@ class Encoder:
         """
         if self._engine is None:
             return list(encode_text_batch(self.tokenizer, texts))
-        share = max(1, -(-len(texts) // self._threads))
-        groups = [texts[at : at + share] for at in range(0, len(texts), share)]
-        found = [ids for group in (self._pool.map if self._pool else map)(self._encode, groups) for ids in group]
+        found = self._encode(texts)
         self._check(texts, found)
         self._num_seen += len(texts)
         return found

@@ -1,7 +1,7 @@
 """Token shards as Hugging Face datasets: samples of one length in memory, or documents as a stream from anywhere.
 
-From a disk or S3 ``load_dataset("arrow", data_files="…/train/*.arrow", streaming=True)`` reads the same rows without
-this module. How they are shared out among readers is decided here, and HDFS is read here only.
+``load_dataset("arrow", data_files="…/train/*.arrow", streaming=True)`` reads the same rows without this module. How
+they are shared out among readers is decided here.
 """
 
 from __future__ import annotations

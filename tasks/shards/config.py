@@ -32,8 +32,6 @@ class ShardsConfig(Config):
     Only used with known documents; when they have less, all of them are taken."""
     fast_encoding: bool = runtime(True)
     """Encode with tiktoken's engine where it gives the same ids, which a sample of the documents proves each time."""
-    workers: Annotated[int, Field(ge=1)] = runtime(2)
-    """Threads that encode."""
 
     def __post_init__(self) -> None:
         if self.num_shards is not None and self.shard_tokens != SHARD_TOKENS:

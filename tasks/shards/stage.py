@@ -59,7 +59,7 @@ def run(
         NothingNew: when known documents are given and no other is there to train on.
     """
     replay = choose(config, documents, known) if known else None
-    encoder = Encoder(load_tokenizer(tokenizer), fast=config.fast_encoding, threads=config.workers)
+    encoder = Encoder(load_tokenizer(tokenizer), fast=config.fast_encoding)
     if encoder.why_slow:
         events.note(f"the tokenizers library encodes, not tiktoken: {encoder.why_slow}")
     eos_id = encoder.tokenizer.token_to_id(END_OF_TEXT)

@@ -119,12 +119,6 @@ def cut_at(place):
     return "f" + fast_encoding.MARK[:place], fast_encoding.MARK[place:] + "g"
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_change_nothing(digits, shipped, threads):
-    alone, shared = (Encoder(digits, threads=count).encode_batch(shipped) for count in (1, threads))
-    assert [one.tolist() for one in alone] == [one.tolist() for one in shared]
-
-
 def probe_of(pattern):
     """An engine that shows how a pattern cuts: beside a letter, a mark or a space, bytes of one piece merge."""
     ranks = {bytes([byte]): byte for byte in range(256)}

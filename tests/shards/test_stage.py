@@ -211,10 +211,9 @@ def test_the_same_documents_make_the_same_bytes(made):
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("knobs", [{"fast_encoding": False}, {"workers": 1}, {"workers": 4}])
-def test_how_it_is_encoded_changes_no_bytes(made, knobs):
+def test_how_it_is_encoded_changes_no_bytes(made):
     rows = mixed_rows(700)
-    outs = [made(rows, name, **more)[0] for name, more in [("a", {}), ("b", knobs)]]
+    outs = [made(rows, name, fast_encoding=fast)[0] for name, fast in [("a", True), ("b", False)]]
     files = [{path.name: path.read_bytes() for path in sorted((out / "train").iterdir())} for out in outs]
     assert files[0] == files[1]
 
