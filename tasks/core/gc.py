@@ -21,7 +21,7 @@ from tasks.core import roots
 from tasks.core.artifact import is_published, key_folders, name_of, names_of, newest
 from tasks.core.attempt import inputs_at_work, last_sign, sign_of
 from tasks.core.errors import TryAgain
-from tasks.core.location import files_below
+from tasks.core.location import files_below, names_in
 from tasks.core.store import COLLECTOR, UNREACHABLE, Leftover, Store
 
 DAY_S = 24 * 3600.0
@@ -127,7 +127,7 @@ def judged(store: Store, kept: Collection[str], now: float) -> Iterator[Finding]
         if name_of(str(artifact)) in kept:
             if marked_s is not None:
                 yield Finding(REACHED, artifact, size_of(artifact), "its mark is taken away")
-        elif marked_s is None and files_below(artifact):  # an object store may show a folder that nothing is in
+        elif marked_s is None and names_in(artifact):  # an object store may show a folder that nothing is in
             yield Finding(MARKED, artifact, size_of(artifact), "unreachable; swept by a gc in a day or later")
         elif marked_s is not None and marked_s >= DAY_S:
             yield Finding(SWEPT, artifact, size_of(artifact), f"unreachable; marked {marked_s / 3600:.0f} h ago")
