@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from upath import UPath
 
 from tasks.core.documents import table_of, write_documents
 from tasks.evaluate.pairs import Pair, nearest_jaccard, read_pairs, select_pairs
@@ -102,5 +103,5 @@ def test_only_documents_of_the_split_with_both_sides_are_pairs(tmp_path):
         for one, meta in metas.items()
     ]
     write_documents(tmp_path, table_of(rows), 2)
-    found = read_pairs(tmp_path, {one * 32 for one in "abcd"})
+    found = read_pairs(UPath(tmp_path), {one * 32 for one in "abcd"})
     assert found == [Pair("a" * 32, "Close", "关闭"), Pair("c" * 32, "Open", "打开")]
