@@ -122,6 +122,7 @@ def test_one_more_line_in_a_source_runs_ingest_again(checkout, second_run):
 
 def test_a_refused_gate_fails_the_dag_and_the_last_five_lines_say_what_to_do(checkout, second_run):
     quick = {"evaluate.num_pairs": 0, "evaluate.sample_tokens": 1, "evaluate.stride": 256}
+    quick["evaluate.max_baseline_tokens"] = 20_000
     ran = checkout.dag(overrides={"evaluate.max_vs_unigram": 0.01, **quick})
     assert ran.code != 0
     names = [line.split(":")[0] for line in ran.output.strip().splitlines()[-5:]]

@@ -146,7 +146,7 @@ def left_after(pids: list[int], server: AirflowServer, limit_s: float) -> list[i
     return left
 
 
-@pytest.mark.parametrize("number", numbers(usual=3, share=0.05))
+@pytest.mark.parametrize("number", numbers(usual=2, share=0.05))
 def test_after_any_fault_a_retry_or_a_clear_brings_the_run_to_its_end(number, server, undisturbed):
     expected, seconds = undisturbed
     shutil.rmtree(server.root / "var/store")
