@@ -180,10 +180,12 @@ class RemoteStore(Store):
 
     def _must_be_ours(self, path: UPath, data: bytes) -> None:
         """A name is taken. It was this very call when the same bytes stand there: its answer was lost, and what sends
-        requests tried again.
+        requests tried again. What is gone by now was another's.
         """
-        if path.read_bytes() != data:
-            raise FileExistsError(str(path))
+        with suppress(FileNotFoundError):
+            if path.read_bytes() == data:
+                return
+        raise FileExistsError(str(path))
 
 
 class S3Store(RemoteStore):
