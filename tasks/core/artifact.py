@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from upath import UPath
@@ -18,7 +18,7 @@ from upath import UPath
 from tasks.core import documents
 from tasks.core.config import canonical_json
 from tasks.core.errors import DataError
-from tasks.core.location import files_below, names_in
+from tasks.core.location import PIECE_BYTES, files_below, names_in
 from tasks.core.store import RECORDS, Store
 
 REPORT = "report"
@@ -227,6 +227,20 @@ def file_digest(path: UPath) -> str:
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
+    return digest.hexdigest()
+
+
+def copy_digested(source: UPath, target: UPath | Path) -> str:
+    """Copy a file and give the SHA-256 of the bytes on their way.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
+    digest = hashlib.sha256()
+    with source.open("rb") as read, target.open("wb") as write:
+        while piece := read.read(PIECE_BYTES):
+            digest.update(piece)
+            write.write(piece)
     return digest.hexdigest()
 
 

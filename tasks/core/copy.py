@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 from upath import UPath
 
 from tasks.core import events, roots
-from tasks.core.artifact import Artifact, File, is_outside, newest, publish, published
+from tasks.core.artifact import Artifact, File, copy_digested, is_outside, newest, publish, published
 from tasks.core.attempt import attempting
 from tasks.core.check import MEGABYTE, check
 from tasks.core.errors import DataError
 from tasks.core.store import Store
-
-PIECE_BYTES = 1 << 20
 
 
 def copy(source: Store, uri: str, target: Store) -> Artifact:
@@ -74,12 +71,8 @@ def copy_file(artifact: Artifact, file: File, out: UPath) -> str | None:
         return "lies outside of its artifact"
     target = out / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
     try:
-        with (artifact.path / file.path).open("rb") as read, target.open("wb") as write:
-            while piece := read.read(PIECE_BYTES):
-                digest.update(piece)
-                write.write(piece)
+        digest = copy_digested(artifact.path / file.path, target)
     except FileNotFoundError:
         return "is gone"
-    return None if digest.hexdigest() == file.sha256 else "has other bytes"
+    return None if digest == file.sha256 else "has other bytes"

@@ -11,7 +11,6 @@ is ever removed. The cache is in ``HEADRACE_CACHE`` and holds at most ``HEADRACE
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import math
 import os
@@ -26,14 +25,14 @@ from pathlib import Path
 from upath import UPath
 
 from tasks.core import events
-from tasks.core.artifact import File, Record, file_digest, is_outside
+from tasks.core.artifact import File, Record, copy_digested, file_digest, is_outside
 from tasks.core.errors import ConfigError, DataError, ServiceError
-from tasks.core.location import PIECE_BYTES, files_below, is_local, local, names_in
+from tasks.core.location import files_below, is_local, local, names_in
 from tasks.core.store import RECORDS, VAR
 
 CACHE_GB = 20.0
 TRANSFERS = 8
-"""Files on their way at the same time, each with :data:`PIECE_BYTES` in memory."""
+"""Files on their way at the same time, each with :data:`tasks.core.location.PIECE_BYTES` in memory."""
 BLOBS, VIEWS, LOCK = "blobs", "views", ".lock"
 GIGABYTE, MEGABYTE = 1e9, 1e6
 
@@ -179,15 +178,11 @@ def fetch(artifact: UPath, file: File, target: Path) -> None:
     Raises:
         DataError: it is gone, or has other bytes than its record says.
     """
-    digest = hashlib.sha256()
     try:
-        with (artifact / file.path).open("rb") as read, target.open("wb") as write:
-            while piece := read.read(PIECE_BYTES):
-                digest.update(piece)
-                write.write(piece)
+        digest = copy_digested(artifact / file.path, target)
     except FileNotFoundError:
         raise damaged(artifact, f"{file.path} is gone") from None
-    if digest.hexdigest() != file.sha256:
+    if digest != file.sha256:
         raise damaged(artifact, f"{file.path} has other bytes than its record says")
 
 
