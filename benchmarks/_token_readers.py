@@ -71,7 +71,7 @@ def write_arrow(shards: TokenShards, folder: UPath) -> None:
             writer.write_table(table, max_chunksize=4096)
 
 
-def ours(folder: Path) -> Batches:
+def read_in_random_order(folder: Path) -> Batches:
     """Samples of the whole split in a random order."""
     shards = TokenShards(folder, "train")
     order = sample_order(shards.num_samples(LENGTH), epoch=0, seed=0)

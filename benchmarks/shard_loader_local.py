@@ -21,7 +21,7 @@ from _token_readers import (
     as_documented,
     by_hand,
     measured,
-    ours,
+    read_in_random_order,
     stream_of,
     write_arrow,
     write_ours,
@@ -46,7 +46,7 @@ def at_random(folder: Path, form: str) -> Batches:
 def ways(folder: Path) -> dict[str, Way]:
     parquet = f"{folder}/parquet/*.parquet"
     return {
-        "ours, at random": lambda: ours(folder / "ours"),
+        "ours, at random": lambda: read_in_random_order(folder / "ours"),
         "datasets, Arrow at random, torch": lambda: at_random(folder / "arrow", "torch"),
         "datasets, Arrow at random, numpy": lambda: at_random(folder / "arrow", "numpy"),
         "datasets, Parquet stream, torch": lambda: as_documented(stream_of("parquet", parquet)),

@@ -18,16 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-import torch
 from _lifecycle import conclude
 from _token_readers import (
-    BATCH,
-    LENGTH,
     Batches,
     Measured,
     as_documented,
     by_hand,
     measured,
+    read_in_random_order,
     stream_of,
     write_arrow,
     write_ours,
@@ -38,7 +36,7 @@ from upath import UPath
 from tasks.core.artifact import Identity, Record, content_digest, files_of, publish
 from tasks.core.store import Store, open_store
 from tasks.core.transfer import local_copy
-from tasks.lm.token_shards import TokenShards, sample_order
+from tasks.lm.token_shards import TokenShards
 from tests.servers.seaweedfs import s3_server_in
 
 FLOOR, COPIES, LIMIT_S, MAX_MB = 2.0, 50, 60.0, 160
@@ -60,9 +58,7 @@ def ours(artifact: UPath) -> Batches:
         patch.dict(os.environ, {"HEADRACE_CACHE": cache}),
         local_copy(artifact) as folder,
     ):
-        shards = TokenShards(folder, "train")
-        order = sample_order(shards.num_samples(LENGTH), epoch=0, seed=0)
-        yield from map(torch.from_numpy, shards.batches(order, LENGTH, BATCH))
+        yield from read_in_random_order(folder)
 
 
 def published(store: Store) -> UPath:

@@ -68,6 +68,10 @@ class RemoteStore(Store):
     def make_durable(self, folder: UPath) -> None:
         """What a remote store acknowledged is durable."""
 
+    def discard(self, folder: UPath) -> None:
+        with suppress(FileNotFoundError):
+            folder.fs.rm(folder.path, recursive=True)
+
     @contextmanager
     def locked(self, stage: str, key: str) -> Iterator[Lease]:
         held = self._held(self.artifact(stage, key) / LEASE, wait=True)
@@ -228,8 +232,7 @@ class S3Store(RemoteStore):
     def discard(self, folder: UPath) -> None:
         for upload in self.uploads(folder):
             self.remove_leftover(upload)
-        with suppress(FileNotFoundError):
-            folder.fs.rm(folder.path, recursive=True)
+        super().discard(folder)
 
     def uploads(self, folder: UPath) -> list[Leftover]:
         """Multipart uploads below a folder that were begun and neither finished nor given up. Their parts are stored,
@@ -280,7 +283,3 @@ class HdfsStore(RemoteStore):
     def touch(self, path: UPath) -> None:
         now_ms = round(1000 * self.now())
         path.fs.client.set_times(path.path, now_ms, now_ms)
-
-    def discard(self, folder: UPath) -> None:
-        with suppress(FileNotFoundError):
-            folder.fs.rm(folder.path, recursive=True)

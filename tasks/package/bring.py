@@ -11,7 +11,6 @@ import sys
 
 from upath import UPath
 
-from tasks.core import location  # noqa: F401 (s3: and hdfs: paths)
 from tasks.core.transfer import local_copy
 
 
