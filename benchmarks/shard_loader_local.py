@@ -17,10 +17,9 @@ from _lifecycle import conclude
 from _token_readers import (
     BATCH,
     Batches,
-    Measured,
     as_documented,
+    best_of_two,
     by_hand,
-    measured,
     read_in_random_order,
     stream_of,
     write_arrow,
@@ -62,13 +61,9 @@ def write(folder: Path) -> None:
 
 
 def main() -> int:
-    best: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as name:
         write(Path(name))
-        for _ in range(2):
-            for way, read in ways(Path(name)).items():
-                found = measured(read(), LIMIT_S)
-                best[way] = max(found, best.get(way, found), key=lambda one: one.tokens_per_cpu_s)
+        best = best_of_two(ways(Path(name)), LIMIT_S, by="tokens_per_cpu_s")
     for way, one in best.items():
         print(f"{way:36}{one.tokens_per_cpu_s / 1e6:8.1f} million tokens per CPU-second {one.memory_mb:8.0f} MB")
     mine, *others = best.values()

@@ -21,10 +21,9 @@ from unittest.mock import patch
 from _lifecycle import conclude
 from _token_readers import (
     Batches,
-    Measured,
     as_documented,
+    best_of_two,
     by_hand,
-    measured,
     read_in_random_order,
     stream_of,
     write_arrow,
@@ -96,13 +95,9 @@ def write(remote: UPath) -> UPath:
 
 
 def main() -> int:
-    best: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as server, bucket(Path(server)) as remote:
         artifact = write(remote)
-        for _ in range(2):
-            for way, read in ways(remote, artifact).items():
-                found = measured(read(), LIMIT_S)
-                best[way] = max(found, best.get(way, found), key=lambda one: one.tokens_per_s)
+        best = best_of_two(ways(remote, artifact), LIMIT_S, by="tokens_per_s")
     for way, one in best.items():
         print(f"{way:36}{one.tokens_per_s / 1e6:8.1f} million tokens a second {one.memory_mb:8.0f} MB")
     mine, *others = best.values()
